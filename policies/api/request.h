@@ -1,0 +1,113 @@
+// RequestView: what a policy may read of a request. Reads are inline loads from the table that the runtime
+// owns; the true output length is not among them. A view is valid for the callback that got it.
+//
+// Counters include what plans in flight have promised, so that a queue deeper than one needs no special
+// case: `known` counts prompt and output tokens, `scheduled` counts tokens whose KV is computed or promised.
+// What the next step has to compute is known - scheduled.
+#ifndef SCHEDTWIN_POLICIES_API_REQUEST_H_
+#define SCHEDTWIN_POLICIES_API_REQUEST_H_
+
+#include <cstdint>
+
+#include "policies/api/ids.h"
+#include "policies/api/source.h"
+#include "policies/api/time.h"
+
+namespace schedtwin {
+
+enum class ModelKind : std::uint8_t {
+  kOneShot,  ///< one launch finishes a request: encoders, CNNs
+  kDecoder,  ///< prefill, then one token per step
+};
+
+enum class RequestState : std::uint8_t {
+  kWaiting,   ///< arrived, or preempted: owns no place in a standing set
+  kStanding,  ///< member of its device's standing decode set
+  kEnded,
+};
+
+enum class Phase : std::uint8_t { kPrefill, kDecode };
+
+/// The part of a request that decisions read, 40 bytes. Owned and written by the runtime alone. For a member
+/// of a standing set the counters are as of the join; views add the set's steps since then.
+struct RequestHot {
+  std::uint32_t id = Id<struct RequestTag>::kNone;
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t known_tokens = 0;
+  std::uint32_t scheduled_tokens = 0;
+  std::uint32_t output_tokens = 0;  ///< made and seen
+  std::uint32_t owned_blocks = 0;
+  std::uint32_t joined_step = 0;  ///< the set's submitted steps at the join
+  std::uint32_t device = DeviceId::kNone;
+  RequestState state = RequestState::kWaiting;
+  std::uint8_t epoch = 0;        ///< preemptions so far, modulo 256
+  std::uint16_t in_flight = 0;   ///< entries of launched plans that name it
+  std::uint32_t units = 0;
+};
+
+/// The part that is read once or twice in a request's life.
+struct RequestCold {
+  RequestSpec spec;  ///< `output_tokens` in it is hidden by the runtime from views
+  std::uint32_t max_new_tokens = 0;
+  std::uint32_t preemptions = 0;
+};
+
+/// How many steps of a device's standing set were submitted and done; members' counters follow from it.
+struct StandingClock {
+  std::uint32_t submitted = 0;
+  std::uint32_t done = 0;
+};
+
+class RequestView {
+ public:
+  RequestView(const RequestHot& hot, const RequestCold& cold, const StandingClock& clock)
+      : hot_(&hot), cold_(&cold), clock_(&clock) {}
+
+  RequestId id() const { return {hot_->id}; }
+  RequestState state() const { return hot_->state; }
+  DeviceId device() const { return {hot_->device}; }
+
+  std::uint32_t prompt_tokens() const { return hot_->prompt_tokens; }
+  std::uint32_t known_tokens() const { return hot_->known_tokens + promised_steps(); }
+  std::uint32_t scheduled_tokens() const { return hot_->scheduled_tokens + promised_steps(); }
+  std::uint32_t output_tokens() const { return hot_->output_tokens + done_steps(); }
+  /// What the next step has to compute to bring the request up to date.
+  std::uint32_t next_tokens() const { return hot_->known_tokens - hot_->scheduled_tokens; }
+  /// A one-token tail of a prompt is still prefill: only a request past its prompt decodes.
+  Phase phase() const {
+    return next_tokens() == 1 && hot_->scheduled_tokens >= hot_->prompt_tokens ? Phase::kDecode
+                                                                              : Phase::kPrefill;
+  }
+  bool in_flight() const { return hot_->in_flight > 0; }
+  std::uint32_t units() const { return hot_->units; }
+
+  Time arrival() const { return cold_->spec.arrival; }
+  Time deadline() const { return cold_->spec.deadline; }
+  /// The most it may make: what the client asked for, or what the model's length leaves.
+  std::uint32_t max_new_tokens() const { return cold_->max_new_tokens; }
+  std::uint32_t preemptions() const { return cold_->preemptions; }
+  std::uint32_t tenant() const { return cold_->spec.tenant; }
+  std::uint32_t request_class() const { return cold_->spec.request_class; }
+  std::int32_t priority() const { return cold_->spec.priority; }
+  ModelId model() const { return cold_->spec.model; }
+  std::uint64_t session() const { return cold_->spec.session; }
+  RequestId parent() const { return cold_->spec.parent; }
+
+ private:
+  bool standing() const { return hot_->state == RequestState::kStanding; }
+  std::uint32_t promised_steps() const {
+    return standing() ? clock_->submitted - hot_->joined_step : 0;
+  }
+  std::uint32_t done_steps() const {
+    // A member that joined while a step was in flight has no part in that step.
+    return standing() && clock_->done > hot_->joined_step ? clock_->done - hot_->joined_step : 0;
+  }
+
+  const RequestHot* hot_;
+  const RequestCold* cold_;
+  const StandingClock* clock_;
+};
+
+}  // namespace schedtwin
+
+#endif  // SCHEDTWIN_POLICIES_API_REQUEST_H_
