@@ -1,8 +1,9 @@
 // Profile: a device model as data. It says how long a step takes by what it does (tables and fitted
-// factors), how much memory there is, where the numbers came from and how far they are off. Profiles are
-// Protobuf text files (profile.proto has the fields and their units); some ship inside the library.
-// Loaded once per run by sim, by calibration and by the CLI; a StepTimeModel is then compiled from it.
-// A plain value without Protobuf types, owned by who loads it; safe to share between threads once loaded.
+// factors), how much memory there is, where the numbers came from and how far they are off.
+// Profiles are Protobuf text files (profile.proto has the fields and their units); some ship inside
+// the library. Loaded once per run by sim, by calibration and by the CLI; a StepTimeModel is then
+// compiled from it. A plain value without Protobuf types, owned by who loads it; safe to share
+// between threads once loaded.
 #ifndef SCHEDTWIN_POLICIES_PROFILE_PROFILE_H_
 #define SCHEDTWIN_POLICIES_PROFILE_PROFILE_H_
 
@@ -35,16 +36,16 @@ struct StepPoint {
 struct PrefillTable {
   std::vector<std::uint32_t> context_tokens;  ///< already in the cache; ascending, from 0
   std::vector<std::uint32_t> chunk_tokens;    ///< computed now; ascending, from 1
-  std::vector<double> layer_ns;               ///< context_tokens.size() * chunk_tokens.size() values
-  double launch_ns = 0;  ///< the part of each value that a step pays once, however many chunks it has
+  std::vector<double> layer_ns;  ///< context_tokens.size() * chunk_tokens.size() values
+  double launch_ns = 0;  ///< part of each value; a step pays it once, however many its chunks
 };
 
-/// How far one part of the model is from measurements it was not built from.
+/// How far one part of the model is from its source; `method` says on which rows.
 struct FitError {
   std::string part;    ///< "linear", "decode attention", ...
-  std::string method;  ///< which rows, against what
+  std::string method;  ///< which rows, and whether the model was built from them
   std::uint64_t rows = 0;
-  double mape_percent = 0;  ///< mean of |model - measured| / measured
+  double mape_percent = 0;  ///< mean of |model - source| / source
   double p95_percent = 0;
   double max_percent = 0;
 };
@@ -74,12 +75,12 @@ struct Profile {
   std::uint32_t block_tokens = 0;
 
   // Step time.
-  double host_overhead_ns = 0;          ///< every step
-  std::uint32_t layers = 0;             ///< decoder: what the per-layer numbers are multiplied by
-  std::uint32_t tile = 1;               ///< counts are padded up to a multiple of it: a power of two
-  std::vector<StepPoint> steps;         ///< ascending multiples of `tile`, the first at `tile` itself
-  double floor_ns = 0;                  ///< a non-empty step's table part is never below this
-  double decode_base_ns = 0;            ///< decode attention, one layer, if the step decodes at all
+  double host_overhead_ns = 0;   ///< every step
+  std::uint32_t layers = 0;      ///< decoder: what the per-layer numbers are multiplied by
+  std::uint32_t tile = 1;        ///< counts are padded up to a multiple of it: a power of two
+  std::vector<StepPoint> steps;  ///< ascending multiples of `tile`, the first at `tile` itself
+  double floor_ns = 0;           ///< a non-empty step's table part is never below this
+  double decode_base_ns = 0;     ///< decode attention, one layer, if the step decodes at all
   double decode_ns_per_context_token = 0;
   PrefillTable prefill;
 
@@ -88,15 +89,15 @@ struct Profile {
   std::vector<std::string> gaps;  ///< what is known to be missing
 };
 
-/// Loads a shipped profile by name, or a file by path (what contains '/' or ends in ".textproto"). The
-/// error is one line: what is wrong, where (file:line:column for syntax), and how to mend it.
+/// Loads a shipped profile by name, or a file by path (what contains '/' or ends in ".textproto").
+/// The error is one line: what is wrong, where (file:line:column for syntax), and how to mend it.
 /// NotFound: no such name or file; InvalidArgument: not a valid profile.
 absl::StatusOr<Profile> LoadProfile(std::string_view name_or_path);
 
 /// Parses and checks one profile; `where` names the text in errors.
 absl::StatusOr<Profile> ParseProfile(std::string_view text, std::string_view where);
 
-/// Says what is wrong with a profile in one line; OK means that a StepTimeModel can be built from it.
+/// Says in one line what is wrong with a profile. OK: a StepTimeModel can be built from it.
 absl::Status ValidateProfile(const Profile& profile);
 
 /// Names of the profiles inside the library, in alphabetical order. Lives as long as the program.

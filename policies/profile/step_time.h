@@ -1,11 +1,12 @@
-// StepTimeModel: how long one step takes, as a function of what it does. Compiled once from a profile into
-// flat tables; predicting neither allocates nor reads a clock, and gives the same bits on every machine
-// (plain double arithmetic without contraction, rounded to nanoseconds once). Used by sim, by calibration,
-// and by policies that ask `predict`. A value, immutable once made; safe to read from any thread.
+// StepTimeModel: how long one step takes, as a function of what it does. Compiled once from a
+// profile into flat tables; predicting neither allocates nor reads a clock, and gives the same bits
+// on every machine (plain double arithmetic without contraction, rounded to nanoseconds once). Used
+// by sim, by calibration, and by policies that ask `predict`. A value, immutable once made; safe to
+// read from any thread.
 //
 //   step = host overhead + table(counts padded up to the tile)
 //        + layers * (base + slope * decode contexts)              if it decodes
-//        + layers * (launch + sum over chunks of (attention(context, chunk) - launch))   if it prefills
+//        + layers * (launch + sum over chunks of (attention(chunk) - launch))   if it prefills
 #ifndef SCHEDTWIN_POLICIES_PROFILE_STEP_TIME_H_
 #define SCHEDTWIN_POLICIES_PROFILE_STEP_TIME_H_
 
@@ -20,7 +21,8 @@ namespace schedtwin {
 
 struct Profile;
 
-/// A piece of a prompt that a step computes: `tokens` of it, after `context_tokens` already in the cache.
+/// A piece of a prompt that a step computes: `tokens` of it, after `context_tokens` already in the
+/// cache.
 struct PrefillChunk {
   std::uint32_t tokens = 0;
   std::uint32_t context_tokens = 0;
@@ -28,11 +30,12 @@ struct PrefillChunk {
 
 /// What one step does, as far as its time depends on it.
 struct StepShape {
-  std::uint32_t decode_tokens = 0;          ///< one per decoding request
-  std::uint64_t decode_context_tokens = 0;  ///< sum over them of the tokens attended to, own included
+  std::uint32_t decode_tokens = 0;  ///< one per decoding request
+  std::uint64_t decode_context_tokens =
+      0;  ///< sum over them of the tokens attended to, own included
   std::span<const PrefillChunk> prefills;
-  std::uint32_t padding_tokens = 0;         ///< computed and thrown away (static batching)
-  std::uint32_t units = 0;                  ///< one-shot models: images, sequences
+  std::uint32_t padding_tokens = 0;  ///< computed and thrown away (static batching)
+  std::uint32_t units = 0;           ///< one-shot models: images, sequences
 };
 
 class StepTimeModel {
@@ -67,7 +70,8 @@ class StepTimeModel {
  private:
   StepTimeModel() = default;
 
-  /// Host overhead plus the step table at `count` padded up to the tile; past its end, by the last slope.
+  /// Host overhead plus the step table at `count` padded up to the tile; past its end, by the last
+  /// slope.
   double TableNs(std::uint64_t count) const {
     const std::uint64_t index = (count + tile_mask_) >> tile_shift_;
     if (index <= last_index_) return table_ns_[static_cast<std::size_t>(index)];
@@ -75,7 +79,8 @@ class StepTimeModel {
   }
   double DecodeNs(std::uint32_t tokens, std::uint64_t context_tokens) const {
     if (tokens == 0) return 0.0;
-    return decode_base_ns_ + decode_context_ns_ * static_cast<double>(static_cast<std::int64_t>(context_tokens));
+    return decode_base_ns_ +
+           decode_context_ns_ * static_cast<double>(static_cast<std::int64_t>(context_tokens));
   }
   static Duration Rounded(double ns) {
     if (!(ns < 9.0e18)) return Duration::Nanos(9'000'000'000'000'000'000);
@@ -91,8 +96,8 @@ class StepTimeModel {
   std::uint64_t last_index_ = 0;  ///< table_ns_.size() - 1
   std::uint64_t tile_mask_ = 0;
   unsigned tile_shift_ = 0;
-  double beyond_ns_ = 0;          ///< per tile past the end
-  double decode_base_ns_ = 0;     ///< times layers, as all that follows
+  double beyond_ns_ = 0;       ///< per tile past the end
+  double decode_base_ns_ = 0;  ///< times layers, as all that follows
   double decode_context_ns_ = 0;
   double prefill_launch_ns_ = 0;
   std::vector<double> context_axis_;
