@@ -1,7 +1,8 @@
-// TraceSource: a shared, constant trace as a RequestSource, seen through options: faster or slower, shorter
-// in time or in number, longer or shorter requests. Thousands of runs of a sweep look at one loaded trace;
-// a source is a few words and copies no row. The runtime calls Next from the policy thread; each run has its
-// own source. Scaling is exact in integers, so every machine yields the same nanoseconds.
+// TraceSource: a shared, constant trace as a RequestSource, seen through options: faster or slower,
+// shorter in time or in number, longer or shorter requests. Thousands of runs of a sweep look at
+// one loaded trace; a source is a few words and copies no row. The runtime calls Next from the
+// policy thread; each run has its own source. Scaling is exact in integers, so every machine yields
+// the same nanoseconds.
 #ifndef SCHEDTWIN_TRACES_SOURCE_H_
 #define SCHEDTWIN_TRACES_SOURCE_H_
 
@@ -24,17 +25,18 @@ namespace schedtwin {
 struct TraceSourceOptions {
   static constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 
-  Ratio rate_scale;                         ///< X: requests come X times as fast; arrival' = floor(arrival / X)
-  Ratio length_scale;                       ///< X: tokens' = round(tokens * X), halves up, at least 1
-  std::uint64_t limit = kNoLimit;           ///< only the first N requests
-  Duration duration = Duration::Infinite(); ///< only arrival' < D, that is, after rate scaling
+  Ratio rate_scale;    ///< X: requests come X times as fast; arrival' = floor(arrival / X)
+  Ratio length_scale;  ///< X: tokens' = round(tokens * X), halves up, at least 1
+  std::uint64_t limit = kNoLimit;            ///< only the first N requests
+  Duration duration = Duration::Infinite();  ///< only arrival' < D, that is, after rate scaling
   /// For one-shot models: tokens are 0 and only arrivals and units count.
   bool as_units = false;
 };
 
 class TraceSource final : public RequestSource {
  public:
-  /// Fails when the options leave no request, or stretch the trace beyond what int64 nanoseconds hold.
+  /// Fails when the options leave no request, or stretch the trace beyond what int64 nanoseconds
+  /// hold.
   static absl::StatusOr<std::unique_ptr<TraceSource>> Create(std::shared_ptr<const Trace> trace,
                                                              const TraceSourceOptions& options);
 
@@ -51,7 +53,8 @@ class TraceSource final : public RequestSource {
   /// Random words drawn to make the trace; 0: the seed does not matter.
   std::uint64_t draws() const { return trace_->provenance.draws; }
   const Trace& trace() const { return *trace_; }
-  /// The trace's own transforms and then this view's, such as "rate_scale=1.5", for the run's provenance.
+  /// The trace's own transforms and then this view's, such as "rate_scale=1.5", for the run's
+  /// provenance.
   std::vector<std::string> transforms() const;
 
   /// The rows as this view shows them, from the first; does not move the source.
@@ -78,7 +81,7 @@ class TraceSource final : public RequestSource {
 
   std::shared_ptr<const Trace> trace_;
   TraceSourceOptions options_;
-  ExactScale time_;    // multiplies by 1 / rate_scale
+  ExactScale time_;  // multiplies by 1 / rate_scale
   ExactScale length_;
   bool as_units_;
   const TraceRow* begin_;

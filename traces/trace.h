@@ -1,9 +1,10 @@
-// Trace: requests with arrival times, as one flat vector of small rows, and where they came from. Readers
-// and generators build it once (builder.h); after that it is const and shared by any number of runs and
-// threads, each of which looks at it through its own TraceSource (source.h) without copying a row.
-// Rows are ordered by arrival, the first at 0; equal arrivals keep the order of the file. Nothing here
-// depends on the machine. What few formats have (sessions, prefix hashes, tenants) belongs in further
-// columns of Trace, parallel to `rows` and empty when unused, so that a row stays 24 bytes.
+// Trace: requests with arrival times, as one flat vector of small rows, and where they came from.
+// Readers and generators build it once (builder.h); after that it is const and shared by any number
+// of runs and threads, each of which looks at it through its own TraceSource (source.h) without
+// copying a row. Rows are ordered by arrival, the first at 0; equal arrivals keep the order of the
+// file. Nothing here depends on the machine. What few formats have (sessions, prefix hashes,
+// tenants) belongs in further columns of Trace, parallel to `rows` and empty when unused, so that a
+// row stays 24 bytes.
 #ifndef SCHEDTWIN_TRACES_TRACE_H_
 #define SCHEDTWIN_TRACES_TRACE_H_
 
@@ -27,19 +28,22 @@ struct ReasonCount {
   std::uint64_t rows = 0;
 };
 
-/// Where a trace came from and what was done to it: enough to say whether two runs saw the same traffic.
+/// Where a trace came from and what was done to it: enough to say whether two runs saw the same
+/// traffic.
 struct TraceProvenance {
-  std::string source;              ///< the file's path as given, or "synth:NAME:..." with every parameter
-  std::string format;              ///< name of the reader, or "synth"
-  std::uint64_t content_hash = 0;  ///< XXH64 of the file's bytes, or of `source` and the seed if it draws
+  std::string source;  ///< the file's path as given, or "synth:NAME:..." with every parameter
+  std::string format;  ///< name of the reader, or "synth"
+  std::uint64_t content_hash =
+      0;  ///< XXH64 of the file's bytes, or of `source` and the seed if it draws
   std::uint64_t source_bytes = 0;  ///< size of the file; 0 for generators
   std::uint64_t rows_read = 0;     ///< rows_read = rows_kept + the sum of `dropped`
   std::uint64_t rows_kept = 0;
-  std::vector<ReasonCount> dropped;     ///< by reason, in order of first occurrence
-  std::vector<ReasonCount> flagged;     ///< kept, but worth knowing; by reason
-  std::uint64_t rows_out_of_order = 0;  ///< rows stamped earlier than one before them; mended by a stable sort
+  std::vector<ReasonCount> dropped;  ///< by reason, in order of first occurrence
+  std::vector<ReasonCount> flagged;  ///< kept, but worth knowing; by reason
+  std::uint64_t rows_out_of_order =
+      0;  ///< rows stamped earlier than one before them; mended by a stable sort
   std::vector<std::string> transforms;  ///< what was done to the rows, in order
-  std::uint64_t draws = 0;              ///< 32-bit random words drawn; 0: the same trace under every seed
+  std::uint64_t draws = 0;  ///< 32-bit random words drawn; 0: the same trace under every seed
 
   bool synthetic() const { return format == "synth"; }
   bool was_sorted() const { return rows_out_of_order == 0; }

@@ -1,0 +1,216 @@
+// The Azure LLM inference traces of 2023 (Azure/AzurePublicDataset; Patel et al., "Splitwise",
+// ISCA'24):
+//
+//   TIMESTAMP,ContextTokens,GeneratedTokens
+//   2023-11-16 18:17:03.9799600,4808,10
+//
+// Timestamps have no zone and exactly seven fraction digits (100 ns). The 2024 traces have the same
+// header and other timestamps (0 or 6 digits and a UTC offset): they are told apart by the rows and
+// never misread.
+#include <cstring>
+#include <utility>
+
+#include "traces/formats.h"
+#include "traces/text.h"
+
+namespace schedtwin {
+namespace {
+
+constexpr std::string_view kHeader = "TIMESTAMP,ContextTokens,GeneratedTokens";
+constexpr std::string_view kExample = "2023-11-16 18:17:03.9799600";
+constexpr std::uint32_t kMaxTokens = 1'000'000'000;
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+// Days from 1970-01-01 to a date of the Gregorian calendar (H. Hinnant, "chrono-compatible date
+// algorithms").
+constexpr std::int64_t DaysFromCivil(int year, int month, int day) {
+  year -= month <= 2;
+  const int era = year / 400;  // years are 1970 and up
+  const int year_of_era = year - era * 400;
+  const int day_of_year = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1;
+  const int day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+  return std::int64_t{era} * 146097 + day_of_era - 719468;
+}
+
+constexpr int DaysInMonth(int year, int month) {
+  constexpr int kDays[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+  const bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+  return month == 2 && leap ? 29 : kDays[month - 1];
+}
+
+// `count` digits at `text` as a number, or -1 (then some digit was none).
+inline int Digits(const char* text, int count) {
+  int value = 0;
+  for (int i = 0; i < count; ++i) {
+    const auto digit = static_cast<unsigned char>(text[i] - '0');
+    if (digit > 9) return -1;
+    value = value * 10 + digit;
+  }
+  return value;
+}
+
+/// Turns timestamps into nanoseconds since 1970, keeping the date of the row before: few rows
+/// change it.
+class StampParser {
+ public:
+  /// False: not of the form of kExample, or no such instant.
+  bool Parse(std::string_view text, std::int64_t* ns) {
+    if (text.size() != kExample.size()) return false;
+    const char* t = text.data();
+    if (std::memcmp(t, date_, sizeof date_) != 0 && !ParseDate(t)) return false;
+    const int hour = Digits(t + 11, 2);
+    const int minute = Digits(t + 14, 2);
+    const int second = Digits(t + 17, 2);
+    const int fraction = Digits(t + 20, 7);
+    if (t[10] != ' ' || t[13] != ':' || t[16] != ':' || t[19] != '.') return false;
+    if ((hour | minute | second | fraction) < 0 || hour > 23 || minute > 59 || second > 59)
+      return false;
+    *ns = midnight_ns_ + ((hour * 60 + minute) * 60 + second) * kSecond +
+          std::int64_t{fraction} * 100;
+    return true;
+  }
+
+ private:
+  bool ParseDate(const char* t) {
+    const int year = Digits(t, 4);
+    const int month = Digits(t + 5, 2);
+    const int day = Digits(t + 8, 2);
+    if (t[4] != '-' || t[7] != '-' || year < 1970 || year > 2261)
+      return false;  // int64 nanoseconds
+    if (month < 1 || month > 12 || day < 1 || day > DaysInMonth(year, month)) return false;
+    midnight_ns_ = DaysFromCivil(year, month, day) * 86'400 * kSecond;
+    std::memcpy(date_, t, sizeof date_);
+    return true;
+  }
+
+  char date_[10] = {};  // matches no row at first
+  std::int64_t midnight_ns_ = 0;
+};
+
+// Digits from *at on, moving it behind them. False: none, or too large.
+inline bool ParseTokens(const char** at, const char* end, std::uint32_t* tokens) {
+  const char* p = *at;
+  std::uint64_t value = 0;
+  for (; p != end; ++p) {
+    const auto digit = static_cast<unsigned char>(*p - '0');
+    if (digit > 9) break;
+    value = value * 10 + digit;
+    if (value > kMaxTokens) return false;
+  }
+  *tokens = static_cast<std::uint32_t>(value);
+  return std::exchange(*at, p) != p;
+}
+
+bool ParseRow(std::string_view line, StampParser* stamps, TraceRow* row) {
+  if (line.size() < kExample.size() + 4 || line[kExample.size()] != ',') return false;
+  if (!stamps->Parse(line.substr(0, kExample.size()), &row->arrival_ns)) return false;
+  const char* at = line.data() + kExample.size() + 1;
+  const char* end = line.data() + line.size();
+  if (!ParseTokens(&at, end, &row->prompt_tokens) || at == end || *at++ != ',') return false;
+  return ParseTokens(&at, end, &row->output_tokens) && at == end;
+}
+
+// The parts of a row; false when there are not three.
+bool Split(std::string_view line, std::string_view* stamp, std::string_view* context,
+           std::string_view* generated) {
+  const std::size_t first = line.find(',');
+  if (first == std::string_view::npos) return false;
+  const std::size_t second = line.find(',', first + 1);
+  if (second == std::string_view::npos) return false;
+  *stamp = line.substr(0, first);
+  *context = line.substr(first + 1, second - first - 1);
+  *generated = line.substr(second + 1);
+  return generated->find(',') == std::string_view::npos;
+}
+
+std::string StampMistake(std::string_view stamp) {
+  const std::string found = "TIMESTAMP is " + Quoted(stamp);
+  const std::string expected =
+      "expected a date and time with seven fraction digits and no zone, such as " +
+      Quoted(kExample);
+  const bool zoned =
+      stamp.ends_with("Z") || (stamp.size() > 19 && stamp.find_first_of("+-", 19) != stamp.npos);
+  if (zoned || stamp.size() == 19) {
+    return found +
+           ", which is the Azure LLM 2024 format (0 or 6 fraction digits and an offset) under the "
+           "header "
+           "it shares with 2023; " +
+           expected + "; this reader does not read 2024 files, use a 2023 one";
+  }
+  if (stamp.size() == kExample.size())
+    return found + ", no such instant; " + expected + "; mend the row";
+  return found + "; " + expected + "; mend the row";
+}
+
+std::string TokensMistake(std::string_view column, std::string_view text) {
+  std::string found = std::string(column) + " is " + Quoted(text);
+  if (text.starts_with('-')) found += ", a negative number";
+  return found + "; expected an integer from 0 to 1000000000; mend or remove the row";
+}
+
+// Says what is wrong with a row that did not parse; slow, and called once.
+std::string Mistake(std::string_view line) {
+  std::string_view stamp, context, generated;
+  if (!Split(line, &stamp, &context, &generated)) {
+    std::size_t columns = 1;
+    for (const char c : line) columns += c == ',';
+    return "found " + std::to_string(columns) + (columns == 1 ? " column" : " columns") + " in " +
+           Quoted(line) + "; expected 3 (" + std::string(kHeader) + "); mend or remove the row";
+  }
+  std::int64_t ns = 0;
+  std::uint32_t tokens = 0;
+  if (!StampParser().Parse(stamp, &ns)) return StampMistake(stamp);
+  const char* at = context.data();
+  const char* end = at + context.size();
+  const bool context_is_good = ParseTokens(&at, end, &tokens) && at == end;
+  return context_is_good ? TokensMistake("GeneratedTokens", generated)
+                         : TokensMistake("ContextTokens", context);
+}
+
+bool Detect(std::string_view head) { return head.substr(0, head.find_first_of("\r\n")) == kHeader; }
+
+absl::Status Read(TextReader* text, const ReadOptions&, TraceBuilder* out) {
+  std::string_view line;
+  if (!text->Next(&line) || line != kHeader) {
+    return LineError(text->path(), 1,
+                     "found the header " + Quoted(line) + "; format azure_llm_2023 expects " +
+                         Quoted(kHeader) + "; mend the header, or name another --format");
+  }
+  constexpr std::size_t kTypicalRowBytes = 36;
+  out->Reserve(text->size_hint() / kTypicalRowBytes);
+  StampParser stamps;
+  std::uint64_t blank_line = 0;  // a mistake only if rows follow
+  while (text->Next(&line)) {
+    if (line.empty()) {
+      if (blank_line == 0) blank_line = text->number();
+      continue;
+    }
+    if (blank_line != 0) {
+      return LineError(text->path(), blank_line,
+                       "found an empty line; expected 3 columns; remove the line");
+    }
+    TraceRow row;
+    if (!ParseRow(line, &stamps, &row))
+      return LineError(text->path(), text->number(), Mistake(line));
+    if (row.prompt_tokens == 0) {
+      out->Drop("zero_prompt_tokens");
+    } else if (row.output_tokens == 0) {
+      out->Drop("zero_output_tokens");
+    } else {
+      out->Add(row);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const TraceFormat kAzureLlm2023 = {
+    .name = "azure_llm_2023",
+    .summary = "Azure LLM inference 2023, conv and code, CSV (Azure/AzurePublicDataset)",
+    .begins = kHeader,
+    .detect = Detect,
+    .read = Read,
+};
+
+}  // namespace schedtwin
