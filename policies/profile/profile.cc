@@ -58,8 +58,10 @@ std::string_view Nearest(std::string_view name, std::span<const std::string_view
                            });
 }
 
-/// "; did you mean 'layers'?" where the parser complains of a field that its message does not have.
-std::string FieldHint(std::string_view message) {
+/// How to mend what the text parser complains of, where that can be told: "; did you mean
+/// 'layers'?" for a field that its message does not have.
+std::string Hint(std::string_view message) {
+  if (message.rfind("Unknown enumeration value", 0) == 0) return "; kind is DECODER or ONE_SHOT";
   constexpr std::string_view kType = "Message type \"";
   constexpr std::string_view kField = "has no field named \"";
   const std::size_t type_at = message.find(kType);
@@ -73,6 +75,7 @@ std::string FieldHint(std::string_view message) {
       google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(std::string(type));
   if (descriptor == nullptr || descriptor->field_count() == 0) return "";
   std::vector<std::string_view> names;
+  names.reserve(static_cast<std::size_t>(descriptor->field_count()));
   for (int i = 0; i < descriptor->field_count(); ++i) names.push_back(descriptor->field(i)->name());
   return absl::StrCat("; did you mean '", std::string(Nearest(field, names)), "'?");
 }
@@ -82,8 +85,10 @@ class FirstError : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int column, const std::string& message) override {
     if (!text_.empty()) return;
-    text_ = line < 0 ? message : absl::StrCat(line + 1, ":", column + 1, ": ", message);
-    absl::StrAppend(&text_, FieldHint(message));
+    if (line >= 0) text_ = absl::StrCat(line + 1, ":", column + 1, ": ");
+    absl::StrAppend(&text_, message);
+    if (text_.back() == '.') text_.pop_back();
+    text_ += Hint(message);
   }
   const std::string& text() const { return text_; }
 

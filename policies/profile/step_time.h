@@ -44,7 +44,7 @@ class StepTimeModel {
   explicit StepTimeModel(const Profile& profile);
 
   /// A one-shot model whose step takes exactly base + units * per_unit: for tests against theory.
-  /// Exact while the sum stays below 2^51 ns (26 days). REQUIRES: neither is negative.
+  /// Exact while the sum stays below 2^53 ns (104 days). REQUIRES: neither is negative.
   static StepTimeModel Linear(Duration base, Duration per_unit);
 
   /// The time of a step; at least 1 ns. An empty step costs the host overhead.
@@ -84,7 +84,8 @@ class StepTimeModel {
   }
   static Duration Rounded(double ns) {
     if (!(ns < 9.0e18)) return Duration::Nanos(9'000'000'000'000'000'000);
-    const auto whole = static_cast<std::int64_t>(ns + 0.5);
+    const auto down = static_cast<std::int64_t>(ns);
+    const std::int64_t whole = down + (ns - static_cast<double>(down) >= 0.5 ? 1 : 0);
     return Duration::Nanos(whole < 1 ? 1 : whole);
   }
 

@@ -50,7 +50,7 @@ std::string ErrorOf(const std::string& text) {
   EXPECT_FALSE(profile.ok());
   if (profile.ok()) return "";
   EXPECT_EQ(profile.status().code(), absl::StatusCode::kInvalidArgument);
-  const std::string message(profile.status().message());
+  std::string message(profile.status().message());
   EXPECT_EQ(message.rfind("p.textproto:", 0), 0u) << message;
   EXPECT_THAT(message, Not(HasSubstr("\n")));
   return message;
@@ -109,6 +109,8 @@ TEST(ProfileParse, UnknownFieldNamesTheNearest) {
 
 TEST(ProfileParse, KindIsRequiredAndKept) {
   EXPECT_THAT(ErrorOf(With(kDecoder, "kind: DECODER", "")), HasSubstr("kind is missing"));
+  EXPECT_THAT(ErrorOf(With(kDecoder, "DECODER", "decoder")),
+              HasSubstr("kind is DECODER or ONE_SHOT"));
   EXPECT_THAT(ErrorOf(With(kDecoder, "DECODER", "ONE_SHOT")), HasSubstr("kind is ONE_SHOT"));
   EXPECT_THAT(ErrorOf(With(kOneShot, "ONE_SHOT", "DECODER")), HasSubstr("kind is DECODER"));
   EXPECT_THAT(ErrorOf(With(kOneShot, "max_units: 8", "max_sequences: 8")),

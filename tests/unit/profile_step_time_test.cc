@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -96,7 +97,7 @@ TEST(StepTime, PrefillGrowsBeyondItsGrid) {
   // Context 0: s * s / 2 went from 5,100.5 to 20,200.5 while the time went from 110 to 410.
   const double per_work = (410.0 - 110.0) / (20'200.5 - 5'100.5);
   EXPECT_EQ(PrefillAttention(model, 0, 401),
-            static_cast<std::int64_t>(2 * (410 + per_work * (80'400.5 - 20'200.5)) + 0.5));
+            std::llround(2 * (410 + per_work * (80'400.5 - 20'200.5))));
   for (std::uint32_t context = 0; context < 2000; context += 37) {
     for (std::uint32_t tokens = 1; tokens < 2000; tokens += 41) {
       EXPECT_GE(PrefillAttention(model, context + 37, tokens),
