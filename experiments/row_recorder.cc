@@ -1,0 +1,36 @@
+#include "experiments/row_recorder.h"
+
+#include <chrono>
+#include <string>
+
+namespace schedtwin {
+
+RowRecorder::RowRecorder(RecordLevel level, const Slo& slo, std::size_t expected_requests,
+                         RowWriter* writer)
+    : level_(level), summary_(slo, expected_requests), writer_(writer) {
+  if (level_ >= RecordLevel::kRequests) {
+    rows_.requests.reserve(writer_ == nullptr ? expected_requests
+                                              : std::min(expected_requests, kBatchRows));
+  }
+}
+
+void RowRecorder::OnNote(Time time, std::string_view text) {
+  if (level_ < RecordLevel::kFull) return;
+  rows_.notes.push_back({time, std::string(text)});
+  Added();
+}
+
+void RowRecorder::WriteBatch() {
+  const auto start = std::chrono::steady_clock::now();
+  if (status_.ok()) status_ = writer_->Write(rows_);
+  rows_.Clear();
+  batch_ = 0;
+  write_ns_ += (std::chrono::steady_clock::now() - start) / std::chrono::nanoseconds(1);
+}
+
+absl::Status RowRecorder::Flush() {
+  if (rows_.size() > 0) WriteBatch();
+  return status_;
+}
+
+}  // namespace schedtwin

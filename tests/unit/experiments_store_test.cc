@@ -1,0 +1,279 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "experiments/row_recorder.h"
+#include "experiments/store/check.h"
+#include "experiments/store/owner.h"
+#include "experiments/store/schema.h"
+#include "experiments/store/store.h"
+#include "tests/unit/experiments_testing.h"
+
+namespace schedtwin {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::unique_ptr<Store> MustOpen(const std::string& path, const Owner& owner = CurrentOwner()) {
+  auto store = Store::OpenForWriting(path, owner);
+  EXPECT_TRUE(store.ok()) << store.status();
+  return *std::move(store);
+}
+
+std::int64_t Count(Store& store, const std::string& table) {
+  const auto count = store.database().Integer("SELECT count(*) FROM " + table);
+  EXPECT_TRUE(count.ok()) << count.status();
+  return count.value_or(-1);
+}
+
+// Writes one run with `requests` rows; published or left open.
+std::int64_t WriteRun(Store& store, std::uint32_t requests, bool publish) {
+  const auto run = store.BeginRun(TestRun());
+  EXPECT_TRUE(run.ok()) << run.status();
+  auto writer = RowWriter::Create(store.database(), *run);
+  EXPECT_TRUE(writer.ok()) << writer.status();
+  RowRecorder recorder(RecordLevel::kRequests, Slo{}, requests, &*writer);
+  RecordRandomRequests(1, requests, &recorder);
+  EXPECT_TRUE(recorder.Flush().ok());
+  if (!publish) return *run;
+  RunOutcome outcome = TestOutcome();
+  outcome.requests = requests;
+  outcome.metrics = recorder.summary().Metrics();
+  const absl::Status status = store.Publish(*run, outcome);
+  EXPECT_TRUE(status.ok()) << status;
+  return *run;
+}
+
+CheckReport MustCheck(Store& store) {
+  auto report = CheckStore(store);
+  EXPECT_TRUE(report.ok()) << report.status();
+  return report.value_or(CheckReport());
+}
+
+TEST(Store, MakesAStrictWalFileWithVersionAndForeignKeys) {
+  auto store = MustOpen(TempPath("a.db"));
+  Database& db = store->database();
+  EXPECT_EQ(*db.Integer("PRAGMA user_version"), CurrentVersion());
+  EXPECT_EQ(*db.Integer("PRAGMA application_id"), kApplicationId);
+  EXPECT_EQ(*db.Integer("PRAGMA foreign_keys"), 1);
+  EXPECT_EQ(*db.Integer("PRAGMA synchronous"), 1);
+  EXPECT_EQ(*db.Integer("SELECT count(*) FROM pragma_journal_mode WHERE journal_mode = 'wal'"), 1);
+  EXPECT_EQ(
+      *db.Integer("SELECT count(*) FROM pragma_table_list WHERE type = 'table' AND NOT strict "
+                  "AND name NOT LIKE 'sqlite_%'"),
+      0);
+  EXPECT_FALSE(db.Execute("INSERT INTO metrics VALUES (99, 'a', 'b', 1.0)").ok());
+}
+
+TEST(Store, OpenRunsAreNotVisible) {
+  auto store = MustOpen(TempPath("a.db"));
+  const std::int64_t run = WriteRun(*store, 100, false);
+  EXPECT_EQ(Count(*store, "requests"), 100);
+  for (const char* view : {"published_runs", "published_requests", "published_parameters"}) {
+    EXPECT_EQ(Count(*store, view), 0) << view;
+  }
+  EXPECT_FALSE(store->Resolve("latest").ok());
+  ASSERT_TRUE(store->RemoveOpenRun(run).ok());
+  for (const char* table : {"runs", "requests", "parameters"}) EXPECT_EQ(Count(*store, table), 0);
+}
+
+TEST(Store, PublishesRunRowsAndMetricsTogether) {
+  auto store = MustOpen(TempPath("a.db"));
+  WriteRun(*store, 50'000, true);  // more than one batch
+  EXPECT_EQ(Count(*store, "published_runs"), 1);
+  EXPECT_EQ(Count(*store, "published_requests"), 50'000);
+  EXPECT_EQ(Count(*store, "published_metrics"), 21);
+  EXPECT_THAT(MustCheck(*store).problems, IsEmpty());
+}
+
+TEST(Store, PublishesARunOnlyOnce) {
+  auto store = MustOpen(TempPath("a.db"));
+  const std::int64_t run = WriteRun(*store, 10, true);
+  EXPECT_FALSE(store->Publish(run, TestOutcome()).ok());
+  ASSERT_TRUE(store->RemoveOpenRun(run).ok());
+  EXPECT_EQ(Count(*store, "published_runs"), 1) << "a published run stays";
+}
+
+TEST(Store, ResolvesNumbersAndLatest) {
+  auto store = MustOpen(TempPath("a.db"));
+  WriteRun(*store, 1, true);
+  WriteRun(*store, 1, true);
+  WriteRun(*store, 1, false);
+  EXPECT_EQ(*store->Resolve("latest"), 2);
+  EXPECT_EQ(*store->Resolve("latest-1"), 1);
+  EXPECT_EQ(*store->Resolve("2"), 2);
+  for (const char* bad : {"3", "latest-2", "0"}) {
+    EXPECT_THAT(store->Resolve(bad).status().message(), HasSubstr("holds 2 published runs")) << bad;
+  }
+  for (const char* bad : {"", "latest-", "latest1", "-1", "last", "latest--1"}) {
+    EXPECT_THAT(store->Resolve(bad).status().message(), HasSubstr("names no run")) << bad;
+  }
+}
+
+TEST(Store, OpeningRemovesRunsOfDeadOwnersOnly) {
+  const std::string path = TempPath("a.db");
+  Owner rebooted = CurrentOwner();
+  rebooted.boot = "00000000-0000-0000-0000-000000000000";
+  Owner recycled = CurrentOwner();
+  recycled.start_ticks -= 1;  // the process id now belongs to another process
+  Owner elsewhere = CurrentOwner();
+  elsewhere.pid_namespace = "pid:[1]";
+  elsewhere.pid = 999'999'999;
+  for (const Owner& owner : {rebooted, recycled, elsewhere, CurrentOwner()}) {
+    WriteRun(*MustOpen(path, owner), 5, false);
+  }
+  auto store = MustOpen(path);
+  EXPECT_EQ(Count(*store, "runs"), 2) << "another container's and our own stay";
+  EXPECT_EQ(Count(*store, "requests"), 10);
+}
+
+TEST(Store, KilledProcessLeavesAWholeFileWithoutItsRun) {
+  const std::string path = TempPath("a.db");
+  WriteRun(*MustOpen(path), 20, true);
+  for (int round = 0; round < 5; ++round) {
+    std::array<int, 2> pipe_ends;
+    ASSERT_EQ(pipe(pipe_ends.data()), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      auto store = Store::OpenForWriting(path);
+      const auto run = (*store)->BeginRun(TestRun());
+      auto writer = RowWriter::Create((*store)->database(), *run);
+      RowRecorder recorder(RecordLevel::kRequests, Slo{}, 0, &*writer);
+      for (std::uint32_t id = 0;; ++id) {
+        recorder.OnRequest(OneShotRecord(id, id, id + 1));
+        if (id == RowRecorder::kBatchRows && write(pipe_ends[1], "x", 1) != 1) _exit(1);
+      }
+    }
+    char byte = 0;
+    ASSERT_EQ(read(pipe_ends[0], &byte, 1), 1);  // one batch is in the file
+    usleep(static_cast<useconds_t>(7'000 * round));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    close(pipe_ends[0]);
+    close(pipe_ends[1]);
+
+    auto reader = Store::OpenForReading(path);
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    EXPECT_EQ(Count(**reader, "published_runs"), 1);
+    EXPECT_EQ(Count(**reader, "published_requests"), 20);
+    const CheckReport report = MustCheck(**reader);
+    EXPECT_THAT(report.problems, IsEmpty());
+    EXPECT_EQ(report.abandoned_runs, 1);
+    auto writer = MustOpen(path);
+    EXPECT_EQ(Count(*writer, "runs"), 1);
+    EXPECT_EQ(Count(*writer, "requests"), 20);
+  }
+}
+
+TEST(Store, TwoWritersTakeTurns) {
+  const std::string path = TempPath("a.db");
+  auto a = MustOpen(path);
+  auto b = MustOpen(path);
+  WriteRun(*a, 100, true);
+  WriteRun(*b, 100, true);
+  WriteRun(*a, 100, true);
+  EXPECT_EQ(Count(*b, "published_requests"), 300);
+}
+
+TEST(Store, RefusesWhatIsNoResultsFile) {
+  const std::string path = TempPath("a.db");
+  std::ofstream(path) << std::string(4096, 'x');
+  EXPECT_THAT(Store::OpenForWriting(path).status().message(),
+              HasSubstr("not a schedtwin results file"));
+  EXPECT_THAT(Store::OpenForReading(path).status().message(),
+              HasSubstr("not a schedtwin results file"));
+  EXPECT_EQ(std::filesystem::file_size(path), 4096u) << "nothing was written";
+
+  const std::string other = TempPath("other.db");
+  ASSERT_TRUE(Database::Open(other, OpenMode::kWrite)->Execute("CREATE TABLE t (x)").ok());
+  EXPECT_THAT(Store::OpenForWriting(other).status().message(),
+              HasSubstr("another program's database"));
+
+  EXPECT_THAT(Store::OpenForReading(TempPath("none.db")).status().message(),
+              HasSubstr("no results file"));
+}
+
+TEST(Store, RefusesFilesThatItCannotWrite) {
+  const std::string missing = TempPath("a.db") + ".d/x/y.db";
+  EXPECT_TRUE(absl::IsPermissionDenied(Store::OpenForWriting(missing).status()));
+  if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  const std::string path = TempPath("b.db");
+  MustOpen(path).reset();
+  chmod(path.c_str(), 0444);
+  EXPECT_TRUE(absl::IsPermissionDenied(Store::OpenForWriting(path).status()));
+}
+
+TEST(Store, RefusesNewerSchemas) {
+  const std::string path = TempPath("a.db");
+  ASSERT_TRUE(MustOpen(path)->database().Execute("PRAGMA user_version = 999").ok());
+  EXPECT_THAT(Store::OpenForWriting(path).status().message(),
+              HasSubstr("newer schedtwin (schema 999"));
+  EXPECT_THAT(Store::OpenForReading(path).status().message(), HasSubstr("newer schedtwin"));
+}
+
+TEST(Migrations, RunWhatIsMissingInOneTransaction) {
+  const std::string path = TempPath("a.db");
+  auto database = Database::Open(path, OpenMode::kWrite);
+  const std::array<Migration, 1> first = {{{1, "CREATE TABLE a (x)"}}};
+  ASSERT_TRUE(Migrate(*database, first).ok());
+  const std::array<Migration, 3> broken = {
+      {{1, "CREATE TABLE a (x)"}, {2, "CREATE TABLE b (x)"}, {3, "CREATE NONSENSE"}}};
+  EXPECT_FALSE(Migrate(*database, broken).ok());
+  EXPECT_EQ(*database->Integer("PRAGMA user_version"), 1);
+  EXPECT_FALSE(database->Integer("SELECT count(*) FROM b").ok()) << "all or nothing";
+  const std::array<Migration, 2> second = {{{1, "CREATE TABLE a (x)"}, {2, "CREATE TABLE b (x)"}}};
+  ASSERT_TRUE(Migrate(*database, second).ok());
+  ASSERT_TRUE(Migrate(*database, second).ok());
+  EXPECT_EQ(*database->Integer("PRAGMA user_version"), 2);
+}
+
+TEST(Check, FindsWhatDoesNotHold) {
+  auto store = MustOpen(TempPath("a.db"));
+  WriteRun(*store, 100, true);
+  const struct {
+    const char* damage;
+    const char* problem;
+  } cases[] = {
+      {"UPDATE runs SET outcome_digest = '12XY'", "is not 16 hexadecimal digits"},
+      {"UPDATE runs SET rejected = rejected + 1", "ends add up to"},
+      {"DELETE FROM requests WHERE request_id = 5", "99 are stored"},
+      {"UPDATE requests SET end_ns = arrival_ns - 1 WHERE request_id = 7", "times out of order"},
+      {"UPDATE metrics SET value = value * 1.001 WHERE name = 'e2e_ms' AND statistic = 'p90'",
+       "e2e_ms p90 is stored as"},
+      {"DELETE FROM metrics WHERE name = 'ttft_ms'", "ttft_ms p99 is not stored"},
+      {"UPDATE runs SET makespan_ns = makespan_ns + 1", "makespan is not"},
+      {"PRAGMA foreign_keys = OFF; DELETE FROM runs", "refers to a missing row of runs"},
+      {"DROP VIEW published_steps; CREATE VIEW published_steps AS SELECT * FROM gone",
+       "published_steps"},
+  };
+  for (const auto& [damage, problem] : cases) {
+    ASSERT_TRUE(store->database().Execute("SAVEPOINT s").ok());
+    if (std::string(damage).starts_with("PRAGMA")) {
+      ASSERT_TRUE(
+          store->database().Execute("RELEASE s").ok());  // the pragma works outside transactions
+      WriteRun(*store, 3, true);
+    }
+    ASSERT_TRUE(store->database().Execute(damage).ok()) << damage;
+    EXPECT_THAT(MustCheck(*store).problems, testing::Contains(HasSubstr(problem))) << damage;
+    if (store->database().in_transaction()) {
+      ASSERT_TRUE(store->database().Execute("ROLLBACK TO s; RELEASE s").ok());
+    } else {
+      ASSERT_TRUE(store->database()
+                      .Execute("DELETE FROM requests; DELETE FROM metrics; DELETE FROM parameters")
+                      .ok());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace schedtwin
