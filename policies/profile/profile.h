@@ -14,13 +14,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "policies/api/request.h"
 
 namespace schedtwin {
-
-enum class ModelKind : std::uint8_t {
-  kOneShot,  ///< a request is finished by one launch; sizes are units (images, sequences)
-  kDecoder,  ///< prefill, then one token per step; sizes are tokens
-};
 
 /// The name used in files and by the CLI: "one-shot" or "decoder".
 std::string_view ModelKindName(ModelKind kind);

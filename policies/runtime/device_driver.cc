@@ -1,0 +1,324 @@
+#include "policies/runtime/device_driver.h"
+
+#include <algorithm>
+
+#include "policies/runtime/check.h"
+
+namespace schedtwin {
+namespace {
+
+constexpr std::uint32_t kLog2Commands = 10;
+
+}  // namespace
+
+DeviceDriver::DeviceDriver(RunCore* core, DevicePort* port, ReplySink* replies, DeviceView* view,
+                           StandingClock* clock, const StepTimeModel* model, bool identify_blocks)
+    : core_(core),
+      port_(port),
+      info_(port->info()),
+      view_(view),
+      model_(model),
+      commands_(kLog2Commands),
+      standing_(&core->requests, clock, info_.total_blocks == 0 ? 0 : info_.block_tokens),
+      memory_(core, view, &standing_, identify_blocks) {
+  port_->Attach(view_->id, &commands_, replies);
+}
+
+void DeviceDriver::Send(const DeviceCommand& command) {
+  while (!commands_.Push(command)) port_->Notify(core_->now);  // full: the device makes room
+}
+
+// ---- Standing set ----
+
+Refusal DeviceDriver::Join(std::uint32_t id) {
+  if (!core_->requests.live(id)) return Refusal::kUnknownRequest;
+  const RequestHot& hot = core_->requests.hot(id);
+  if (hot.state == RequestState::kStanding) return Refusal::kDuplicateEntry;
+  if (memory_.in_transaction()) return Refusal::kBadArgument;
+  if (hot.device != view_->id.value) return Refusal::kWrongDevice;
+  if (info_.kind != ModelKind::kDecoder || hot.known_tokens - hot.scheduled_tokens != 1 ||
+      hot.scheduled_tokens < hot.prompt_tokens) {
+    return Refusal::kNotDecoding;
+  }
+  if (hot.scheduled_tokens > memory_.Capacity(hot)) return Refusal::kNoCapacity;
+  Send({.kind = CommandKind::kJoin, .request = id, .context_tokens = hot.scheduled_tokens});
+  standing_.Join(id);
+  view_->standing = standing_.size();
+  return Refusal::kNone;
+}
+
+Refusal DeviceDriver::Leave(std::uint32_t id) {
+  if (!core_->requests.live(id)) return Refusal::kUnknownRequest;
+  const RequestHot& hot = core_->requests.hot(id);
+  if (hot.state != RequestState::kStanding) return Refusal::kNotStanding;
+  if (hot.device != view_->id.value) return Refusal::kWrongDevice;
+  if (memory_.in_transaction()) return Refusal::kBadArgument;
+  standing_.Leave(id);
+  view_->standing = standing_.size();
+  Send({.kind = CommandKind::kLeave, .request = id, .context_tokens = hot.scheduled_tokens});
+  return Refusal::kNone;
+}
+
+void DeviceDriver::Detach(std::uint32_t id) {
+  if (core_->requests.hot(id).state == RequestState::kStanding) Leave(id);
+  memory_.Drop(id);
+}
+
+// ---- Queue ----
+
+void DeviceDriver::StartIfIdle() {
+  while (!running_ && !queue_.empty()) {
+    const PlanId id = queue_.front();
+    PlanRecord& plan = *core_->plans.Find(id);
+    if (!ReadyToRun(id, plan)) return;
+    if (core_->now > plan.latest) {
+      DropHead(PlanEnd::kMissed);
+      continue;
+    }
+    DropStale(plan, /*promised=*/true);
+    if (plan.entries.empty() && (!plan.standing || standing_.size() == 0)) {
+      DropHead(PlanEnd::kEmpty);
+      continue;
+    }
+    if (plan.standing && standing_.Growth() > view_->free_blocks) {
+      DropHead(PlanEnd::kMemory);
+      continue;
+    }
+    plan.state = PlanState::kRunning;
+    plan.start = core_->now;
+    running_ = true;
+    Submit(id, plan);
+  }
+}
+
+bool DeviceDriver::ReadyToRun(PlanId id, PlanRecord& plan) {
+  if (plan.state == PlanState::kStarting) return false;
+  if (core_->now < plan.earliest) {
+    core_->events.Cancel(retry_);
+    retry_ = core_->Push(plan.earliest, EventClass::kPlanStarting, view_->id.value,
+                         {EventKind::kPlanRetry, view_->id.value, id.word()});
+    return false;
+  }
+  if (plan.late_binding && plan.state == PlanState::kQueued) {
+    plan.state = PlanState::kStarting;
+    core_->Push(core_->now, EventClass::kPlanStarting, view_->id.value,
+                {EventKind::kPlanStarting, view_->id.value, id.word()});
+    return false;
+  }
+  return true;
+}
+
+void DeviceDriver::Bind(PlanId id) {
+  retry_ = TimerId{};
+  PlanRecord* plan = core_->plans.Find(id);
+  if (plan != nullptr && plan->state == PlanState::kStarting) plan->state = PlanState::kBound;
+  StartIfIdle();
+}
+
+void DeviceDriver::DropHead(PlanEnd why) {
+  const PlanId id = queue_.front();
+  PlanRecord& plan = *core_->plans.Find(id);
+  Unpromise(plan);
+  plan.state = PlanState::kDropped;
+  plan.why = why;
+  queue_.pop_front();
+  view_->queued = static_cast<std::uint32_t>(queue_.size());
+  core_->Push(core_->now, EventClass::kDone, view_->id.value,
+              {EventKind::kPlanDropped, view_->id.value, id.word()});
+}
+
+const PlanDone& DeviceDriver::DroppedDone(PlanId id) {
+  const PlanRecord& plan = *core_->plans.Find(id);
+  done_ = {id, view_->id, plan.why, 0, core_->now, core_->now, plan.entries, {}};
+  return done_;
+}
+
+void DeviceDriver::Retire(PlanId id) {
+  core_->plans.Remove(id);
+  core_->requests.Reclaim();
+}
+
+// ---- Steps ----
+
+void DeviceDriver::Submit(PlanId id, PlanRecord& plan) {
+  step_ = StepInFlight{};
+  SubmitEntries(plan, &step_);
+  if (plan.standing) {
+    step_.decode_tokens += standing_.size();
+    step_.decode_context_tokens += standing_.context_tokens();
+    if (view_->total_blocks > 0) memory_.GrowStanding();
+    standing_.OnStepSubmitted();
+  }
+  memory_.OnStepSubmitted();
+  Send({.kind = CommandKind::kStep,
+        .standing = plan.standing,
+        .tokens = plan.padding_tokens,
+        .plan = id,
+        .step = plan.steps_done,
+        .entries = static_cast<std::uint32_t>(plan.entries.size())});
+  port_->Notify(core_->now);
+}
+
+void DeviceDriver::SubmitEntries(const PlanRecord& plan, StepInFlight* step) {
+  for (std::size_t i = 0; i < plan.entries.size(); ++i) {
+    const Entry& entry = plan.entries[i];
+    const RequestHot& hot = core_->requests.hot(entry.request.value);
+    const std::uint32_t context = plan.marks[i].context_tokens;
+    const bool decode = info_.kind == ModelKind::kDecoder && entry.tokens == 1 &&
+                        context >= hot.prompt_tokens;
+    if (info_.kind == ModelKind::kOneShot) {
+      step->units += entry.tokens;
+    } else if (decode) {
+      ++step->decode_tokens;
+      step->decode_context_tokens += context + 1;
+    } else {
+      ++step->prefill_requests;
+      step->prefill_tokens += entry.tokens;
+    }
+    Send({.kind = CommandKind::kEntry,
+          .decode = decode,
+          .request = entry.request.value,
+          .tokens = entry.tokens,
+          .context_tokens = context});
+  }
+}
+
+bool DeviceDriver::OnStepDone(const DeviceReply& reply) {
+  SCHEDTWIN_CHECK(running_ && queue_.front() == reply.plan);
+  PlanRecord& plan = *core_->plans.Find(reply.plan);
+  ++plan.steps_done;
+  ++core_->steps;
+  ++core_->progress;
+  memory_.OnStepEnded();
+  finished_.clear();
+  finished_ids_.clear();
+  if (plan.steps_done == 1) plan.start = reply.start;
+  if (plan.standing) BookStanding(reply);
+  for (std::size_t i = 0; i < plan.entries.size(); ++i) {
+    BookEntry(plan.entries[i], plan.marks[i], reply);
+  }
+  FinishRequests();
+  if (core_->wants.steps) [[unlikely]] RecordStep(reply);
+  if (!finished_.empty()) {
+    EndPlan(PlanEnd::kFinish, reply.end);
+    return true;
+  }
+  if (plan.steps_done >= plan.max_steps || plan.cut) {
+    EndPlan(plan.steps_done >= plan.max_steps ? PlanEnd::kSteps : PlanEnd::kCut, reply.end);
+    return true;
+  }
+  continuing_ = true;
+  return false;
+}
+
+void DeviceDriver::BookStanding(const DeviceReply& reply) {
+  departed_.clear();
+  standing_.OnStepDone(reply.end, &finished_ids_, &departed_);
+  for (const DepartedToken& token : departed_) {
+    if (token.last) --core_->requests.hot(token.id).in_flight;
+    if (core_->requests.live(token.id)) BookToken(token.id, reply.end);
+  }
+}
+
+void DeviceDriver::BookEntry(const Entry& entry, const EntryMark& mark, const DeviceReply& reply) {
+  const std::uint32_t id = entry.request.value;
+  if (!core_->requests.live(id)) return;
+  RequestFate& fate = core_->requests.fate(id);
+  fate.first_start = std::min(fate.first_start, reply.start);
+  fate.last_device = view_->id.value;
+  if (info_.kind == ModelKind::kOneShot) {
+    finished_ids_.push_back(id);
+  } else if (mark.samples) {
+    BookToken(id, reply.end);
+  }
+}
+
+void DeviceDriver::BookToken(std::uint32_t id, Time end) {
+  RequestHot& hot = core_->requests.hot(id);
+  RequestFate& fate = core_->requests.fate(id);
+  ++hot.output_tokens;
+  fate.token_hash += TokenWord(end);
+  if (fate.first_token.infinite()) fate.first_token = end;
+  fate.last_token = end;
+  const RequestView view(hot, core_->requests.cold(id), standing_.clock());
+  if (view.output_tokens() >= fate.limit_tokens) finished_ids_.push_back(id);
+}
+
+void DeviceDriver::FinishRequests() {
+  if (finished_ids_.empty()) return;
+  std::sort(finished_ids_.begin(), finished_ids_.end());
+  for (const std::uint32_t id : finished_ids_) {
+    Detach(id);
+    core_->EndRequest(id, EndReason::kCompleted);
+    finished_.push_back({id});
+  }
+}
+
+void DeviceDriver::RecordStep(const DeviceReply& reply) {
+  StepRecord record;
+  record.device = view_->id;
+  record.plan = reply.plan;
+  record.step = reply.step;
+  record.start = reply.start;
+  record.end = reply.end;
+  record.decode_tokens = step_.decode_tokens;
+  record.prefill_tokens = step_.prefill_tokens;
+  record.prefill_requests = step_.prefill_requests;
+  record.units = step_.units;
+  record.decode_context_tokens = step_.decode_context_tokens;
+  record.free_blocks = view_->free_blocks;
+  record.predicted_ns = reply.predicted_ns;
+  record.compute_ns = reply.compute_ns;
+  core_->recorder->OnStep(record);
+}
+
+bool DeviceDriver::Continue() {
+  continuing_ = false;
+  const PlanId id = queue_.front();
+  PlanRecord& plan = *core_->plans.Find(id);
+  if (plan.cut) {
+    EndPlan(PlanEnd::kCut, core_->now);
+    return true;
+  }
+  DropStale(plan, /*promised=*/false);
+  if (plan.entries.empty() && (!plan.standing || standing_.size() == 0)) {
+    EndPlan(PlanEnd::kEmpty, core_->now);
+    return true;
+  }
+  const std::uint32_t growth =
+      (plan.standing ? standing_.Growth() : 0) + ListedGrowth(plan);
+  if (view_->total_blocks > 0 && growth > view_->free_blocks) {
+    EndPlan(PlanEnd::kMemory, core_->now);
+    return true;
+  }
+  for (std::size_t i = 0; i < plan.entries.size(); ++i) {
+    RequestHot& hot = core_->requests.hot(plan.entries[i].request.value);
+    if (hot.scheduled_tokens + 1 > memory_.Capacity(hot)) memory_.GrowListed(hot.id);
+    plan.marks[i].context_tokens = hot.scheduled_tokens++;
+    ++hot.known_tokens;
+  }
+  Submit(id, plan);
+  return false;
+}
+
+std::uint32_t DeviceDriver::ListedGrowth(const PlanRecord& plan) const {
+  std::uint32_t growth = 0;
+  for (const Entry& entry : plan.entries) {
+    const RequestHot& hot = core_->requests.hot(entry.request.value);
+    growth += hot.scheduled_tokens + 1 > memory_.Capacity(hot);
+  }
+  return growth;
+}
+
+void DeviceDriver::EndPlan(PlanEnd why, Time end) {
+  const PlanId id = queue_.front();
+  PlanRecord& plan = *core_->plans.Find(id);
+  for (const Entry& entry : plan.entries) --core_->requests.hot(entry.request.value).in_flight;
+  queue_.pop_front();
+  view_->queued = static_cast<std::uint32_t>(queue_.size());
+  running_ = false;
+  done_ = {id, view_->id, why, plan.steps_done, plan.start, end, plan.entries, finished_};
+  StartIfIdle();
+}
+
+}  // namespace schedtwin

@@ -1,0 +1,113 @@
+// DeviceDriver: runs plans on one device: checks them, keeps their queue, sends steps through the port,
+// books what each step did, and decides at each boundary whether the plan goes on. Every world shares it;
+// it sees devices only as messages. Driven by World; one thread.
+//
+// A plan's life: Launch (checked, promised) -> queued -> StartIfIdle (stale entries dropped, window, late
+// binding) -> steps -> ended. At a boundary the step is booked at once, but the plan goes on only in the
+// device's turn, after all else that is due at that instant, so that a policy's cut at the same instant
+// still counts and a plan of many steps does what as many plans of one step would have done.
+#ifndef SCHEDTWIN_POLICIES_RUNTIME_DEVICE_DRIVER_H_
+#define SCHEDTWIN_POLICIES_RUNTIME_DEVICE_DRIVER_H_
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "policies/profile/step_time.h"
+#include "policies/runtime/device_memory.h"
+#include "policies/runtime/device_port.h"
+#include "policies/runtime/run_core.h"
+#include "policies/runtime/standing_set.h"
+
+namespace schedtwin {
+
+class DeviceDriver {
+ public:
+  /// All pointers outlive this; `view` and `clock` are what policies read. `model` may be null.
+  DeviceDriver(RunCore* core, DevicePort* port, ReplySink* replies, DeviceView* view,
+               StandingClock* clock, const StepTimeModel* model, bool identify_blocks);
+
+  const DeviceInfo& info() const { return info_; }
+  DeviceMemory& memory() { return memory_; }
+  const StandingSet& standing() const { return standing_; }
+
+  // Decisions; World has logged nothing yet, and logs the answer.
+  Launched Launch(const Plan& plan);
+  Launched Amend(PlanId id, const Plan& replacement);
+  Refusal Withdraw(PlanId id);
+  Refusal Cut(PlanId id);
+  Refusal Join(std::uint32_t id);
+  Refusal Leave(std::uint32_t id);
+  /// Takes a request off the device: out of the standing set, blocks given back.
+  void Detach(std::uint32_t id);
+
+  /// Starts the plan at the head of the queue if nothing runs.
+  void StartIfIdle();
+  /// OnPlanStarting was delivered.
+  void Bind(PlanId id);
+  /// Books a step that ended. True if its plan ended too: done() is to be delivered, then Retire called.
+  bool OnStepDone(const DeviceReply& reply);
+  /// The device's turn, if its plan goes on: submits the next step, or ends the plan (true, as above).
+  bool Continue();
+  bool continuing() const { return continuing_; }
+  /// What ended last, or what dropped plan `id` is to be reported as.
+  const PlanDone& done() const { return done_; }
+  const PlanDone& DroppedDone(PlanId id);
+  void Retire(PlanId id);
+
+  /// The shape of a plan's first step, for predictions; false if there is no model.
+  bool Predict(const Plan& plan, Duration* out) const;
+
+ private:
+  struct StepInFlight {
+    std::uint32_t decode_tokens = 0;
+    std::uint64_t decode_context_tokens = 0;
+    std::uint32_t prefill_tokens = 0;
+    std::uint32_t prefill_requests = 0;
+    std::uint32_t units = 0;
+  };
+
+  Launched Check(const Plan& plan);
+  Launched CheckEntry(const Plan& plan, const Entry& entry, std::uint32_t index);
+  void Promise(PlanRecord& plan);
+  void Unpromise(PlanRecord& plan);
+  bool SharesEntries(PlanId id, const PlanRecord& plan);
+  /// Takes out entries whose request ended or was preempted. `promised`: their step was not booked.
+  void DropStale(PlanRecord& plan, bool promised);
+  bool ReadyToRun(PlanId id, PlanRecord& plan);
+  void DropHead(PlanEnd why);
+  void Submit(PlanId id, PlanRecord& plan);
+  void SubmitEntries(const PlanRecord& plan, StepInFlight* step);
+  void Send(const DeviceCommand& command);
+  void BookStanding(const DeviceReply& reply);
+  void BookEntry(const Entry& entry, const EntryMark& mark, const DeviceReply& reply);
+  void BookToken(std::uint32_t id, Time end);
+  void FinishRequests();
+  void RecordStep(const DeviceReply& reply);
+  void EndPlan(PlanEnd why, Time end);
+  std::uint32_t ListedGrowth(const PlanRecord& plan) const;
+
+  RunCore* core_;
+  DevicePort* port_;
+  DeviceInfo info_;
+  DeviceView* view_;
+  const StepTimeModel* model_;
+  CommandRing commands_;
+  StandingSet standing_;
+  DeviceMemory memory_;
+
+  std::deque<PlanId> queue_;  ///< the head runs, or is next
+  bool running_ = false;
+  bool continuing_ = false;
+  TimerId retry_;
+  StepInFlight step_;
+  PlanDone done_;
+  std::vector<RequestId> finished_;
+  std::vector<std::uint32_t> finished_ids_;
+  std::vector<DepartedToken> departed_;
+  mutable std::vector<PrefillChunk> chunks_;  ///< scratch of Predict
+};
+
+}  // namespace schedtwin
+
+#endif  // SCHEDTWIN_POLICIES_RUNTIME_DEVICE_DRIVER_H_

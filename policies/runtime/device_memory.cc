@@ -1,0 +1,144 @@
+#include "policies/runtime/device_memory.h"
+
+#include <limits>
+
+#include "policies/runtime/check.h"
+
+namespace schedtwin {
+
+DeviceMemory::DeviceMemory(RunCore* core, DeviceView* view, StandingSet* standing, bool identify)
+    : core_(core),
+      view_(view),
+      standing_(standing),
+      pool_(view->total_blocks, view->block_tokens, identify) {
+  Sync();
+}
+
+void DeviceMemory::Log(DecisionCode code, std::uint64_t request, std::uint64_t tokens,
+                       Refusal answer) {
+  core_->journal.Answer(core_->now, code, request,
+                        tokens | (static_cast<std::uint64_t>(view_->id.value) << 32), answer);
+}
+
+std::uint32_t DeviceMemory::Capacity(const RequestHot& hot) const {
+  return pool_.total_blocks() == 0 ? std::numeric_limits<std::uint32_t>::max()
+                                   : hot.owned_blocks * pool_.block_tokens();
+}
+
+bool DeviceMemory::Reserve(RequestId request, std::uint32_t tokens) {
+  const bool done = TryReserve(request.value, tokens);
+  Log(DecisionCode::kReserve, request.value, tokens, done ? Refusal::kNone : Refusal::kNoMemory);
+  return done;
+}
+
+bool DeviceMemory::TryReserve(std::uint32_t id, std::uint32_t tokens) {
+  if (!core_->requests.live(id)) return false;
+  RequestHot& hot = core_->requests.hot(id);
+  if (hot.state == RequestState::kStanding) return false;
+  if (hot.device != view_->id.value && (hot.owned_blocks > 0 || hot.in_flight > 0)) return false;
+  const std::uint32_t needed = pool_.BlocksFor(tokens);
+  const std::uint32_t missing = needed > hot.owned_blocks ? needed - hot.owned_blocks : 0;
+  if (!pool_.Take(id, missing)) return false;
+  if (open_ > 0) {
+    undo_.push_back(
+        {id, hot.device, hot.owned_blocks, hot.scheduled_tokens, missing, hot.epoch, false});
+  }
+  hot.device = view_->id.value;
+  hot.owned_blocks += missing;
+  Sync();
+  return true;
+}
+
+bool DeviceMemory::Release(RequestId request) {
+  const std::uint32_t id = request.value;
+  const bool may = core_->requests.live(id) &&
+                   core_->requests.hot(id).state != RequestState::kStanding &&
+                   core_->requests.hot(id).device == view_->id.value;
+  Log(DecisionCode::kRelease, id, 0, may ? Refusal::kNone : Refusal::kBadArgument);
+  if (!may) return false;
+  if (open_ > 0) {
+    const RequestHot& hot = core_->requests.hot(id);
+    undo_.push_back({id, hot.device, hot.owned_blocks, hot.scheduled_tokens, 0, hot.epoch, true});
+  }
+  Drop(id);
+  return true;
+}
+
+void DeviceMemory::Drop(std::uint32_t id) {
+  RequestHot& hot = core_->requests.hot(id);
+  if (hot.owned_blocks > 0) pool_.Give(id, hot.owned_blocks);
+  hot.owned_blocks = 0;
+  hot.scheduled_tokens = 0;
+  ++hot.epoch;  // what plans in flight have promised of its KV no longer holds
+  Sync();
+}
+
+void DeviceMemory::GrowStanding() {
+  if (pool_.identifies()) {
+    standing_->ForEachGrowing([this](std::uint32_t id) {
+      SCHEDTWIN_CHECK(pool_.Take(id, 1));
+    });
+  } else {
+    pool_.TakeCounted(standing_->Growth());
+  }
+  Sync();
+}
+
+void DeviceMemory::GrowListed(std::uint32_t id) {
+  SCHEDTWIN_CHECK(pool_.Take(id, 1));
+  ++core_->requests.hot(id).owned_blocks;
+  Sync();
+}
+
+MemoryMark DeviceMemory::Begin() {
+  ++open_;
+  ++core_->open_transactions;
+  const auto entries = static_cast<std::uint32_t>(undo_.size());
+  Log(DecisionCode::kTransaction, 0, entries, Refusal::kNone);
+  return {entries};
+}
+
+void DeviceMemory::Rollback(MemoryMark mark) {
+  const bool may = open_ > 0 && mark.entries <= undo_.size();
+  Log(DecisionCode::kTransaction, 1, mark.entries, may ? Refusal::kNone : Refusal::kBadArgument);
+  if (!may) return;
+  UndoTo(mark.entries);
+  --open_;
+  --core_->open_transactions;
+}
+
+void DeviceMemory::Commit(MemoryMark mark) {
+  const bool may = open_ > 0 && mark.entries <= undo_.size();
+  Log(DecisionCode::kTransaction, 2, mark.entries, may ? Refusal::kNone : Refusal::kBadArgument);
+  if (!may) return;
+  --core_->open_transactions;
+  if (--open_ == 0) undo_.clear();
+}
+
+void DeviceMemory::CloseTransactions() {
+  if (open_ == 0) return;
+  Log(DecisionCode::kTransaction, 3, undo_.size(), Refusal::kBadArgument);
+  UndoTo(0);
+  core_->open_transactions -= open_;
+  open_ = 0;
+}
+
+void DeviceMemory::UndoTo(std::uint32_t entries) {
+  while (undo_.size() > entries) {
+    const Undo& undo = undo_.back();
+    RequestHot& hot = core_->requests.hot(undo.request);
+    if (undo.release) {
+      if (undo.owned_blocks > 0) pool_.UndoGive(undo.request, undo.owned_blocks);
+      hot.scheduled_tokens = undo.scheduled_tokens;
+      hot.epoch = undo.epoch;
+    } else {
+      pool_.UndoTake(undo.request, undo.taken);
+    }
+    hot.owned_blocks = undo.owned_blocks;
+    hot.device = undo.device;
+    undo_.pop_back();
+  }
+  Sync();
+}
+
+}  // namespace schedtwin

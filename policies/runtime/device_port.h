@@ -1,0 +1,111 @@
+// The device seam: plain messages, no pointers. Commands go to a device through a ring; started and done
+// messages come back through a sink. A simulated device answers at once with messages that are due later; a
+// real one is a thread or another process that answers when it happens. Whatever a device needs to know of
+// a request is in the messages: it never reads the runtime's memory.
+//
+// Threads: the ring is single-producer (policy thread), single-consumer (device).
+#ifndef SCHEDTWIN_POLICIES_RUNTIME_DEVICE_PORT_H_
+#define SCHEDTWIN_POLICIES_RUNTIME_DEVICE_PORT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+#include "policies/api/device.h"
+#include "policies/api/ids.h"
+#include "policies/api/time.h"
+
+namespace schedtwin {
+
+enum class CommandKind : std::uint8_t {
+  kJoin,   ///< request becomes a member of the standing set; its context is `context_tokens`
+  kLeave,  ///< and leaves it, with this context
+  kEntry,  ///< one entry of the step that follows
+  kStep,   ///< run a step: the entries before it, and the standing set if `standing`
+};
+
+/// 32 bytes, the same for every kind; a step's entries precede it.
+struct DeviceCommand {
+  CommandKind kind = CommandKind::kStep;
+  bool standing = false;
+  bool decode = false;                ///< kEntry: one token past the prompt
+  std::uint8_t reserved = 0;
+  std::uint32_t request = 0;
+  std::uint32_t tokens = 0;           ///< kEntry: tokens or units; kStep: padding tokens
+  std::uint32_t context_tokens = 0;   ///< tokens already in the cache
+  PlanId plan;
+  std::uint32_t step = 0;             ///< index in the plan
+  std::uint32_t entries = 0;          ///< kStep: how many kEntry came before
+};
+static_assert(sizeof(DeviceCommand) == 32 && std::is_trivially_copyable_v<DeviceCommand>);
+
+enum class ReplyKind : std::uint8_t { kStepDone };
+enum class ReplyStatus : std::uint8_t { kOk, kAborted, kFailed };
+
+struct DeviceReply {
+  ReplyKind kind = ReplyKind::kStepDone;
+  ReplyStatus status = ReplyStatus::kOk;
+  DeviceId device;
+  PlanId plan;
+  std::uint32_t step = 0;
+  Time start;
+  Time end;
+  std::int64_t predicted_ns = -1;  ///< -1: no profile
+  std::int64_t compute_ns = -1;    ///< thread CPU time; -1: not measured
+};
+static_assert(std::is_trivially_copyable_v<DeviceReply>);
+
+/// Bounded queue of commands for one producer and one consumer. Full means the producer must wait, which a
+/// queue deeper than the largest step never does.
+class CommandRing {
+ public:
+  explicit CommandRing(std::uint32_t log2_capacity)
+      : mask_((1u << log2_capacity) - 1),
+        slots_(std::make_unique<DeviceCommand[]>(std::size_t{1} << log2_capacity)) {}
+
+  bool Push(const DeviceCommand& command) {
+    const std::uint32_t head = head_.load(std::memory_order_relaxed);
+    if (head - tail_.load(std::memory_order_acquire) > mask_) return false;
+    slots_[head & mask_] = command;
+    head_.store(head + 1, std::memory_order_release);
+    return true;
+  }
+  bool Pop(DeviceCommand* command) {
+    const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
+    if (tail == head_.load(std::memory_order_acquire)) return false;
+    *command = slots_[tail & mask_];
+    tail_.store(tail + 1, std::memory_order_release);
+    return true;
+  }
+
+ private:
+  std::uint32_t mask_;
+  std::unique_ptr<DeviceCommand[]> slots_;
+  std::atomic<std::uint32_t> head_ = 0;
+  std::atomic<std::uint32_t> tail_ = 0;
+};
+
+/// Where a device posts its messages. In simulation `due` may lie in the future; for real it is when the
+/// message was written.
+class ReplySink {
+ public:
+  virtual void Post(const DeviceReply& reply, Time due) = 0;
+
+ protected:
+  ~ReplySink() = default;
+};
+
+class DevicePort {
+ public:
+  virtual ~DevicePort() = default;
+  virtual DeviceInfo info() const = 0;
+  /// Once, before the run. Both outlive the device's use of them.
+  virtual void Attach(DeviceId id, CommandRing* commands, ReplySink* replies) = 0;
+  /// Commands up to and including a kStep are in the ring; `now` is the latched time.
+  virtual void Notify(Time now) = 0;
+};
+
+}  // namespace schedtwin
+
+#endif  // SCHEDTWIN_POLICIES_RUNTIME_DEVICE_PORT_H_

@@ -1,0 +1,109 @@
+// Journal: every event delivered, decision taken and answer given, as lines of five words. The lines feed
+// the decision digest, and the log when a recorder asks for it; there is no second account of a run that
+// could differ from the first. Notes are not lines: they are in no digest.
+#ifndef SCHEDTWIN_POLICIES_RUNTIME_JOURNAL_H_
+#define SCHEDTWIN_POLICIES_RUNTIME_JOURNAL_H_
+
+#include <cstdint>
+
+#include "policies/api/plan.h"
+#include "policies/api/recorder.h"
+#include "policies/api/time.h"
+#include "policies/runtime/digest.h"
+
+namespace schedtwin {
+
+enum class LineKind : std::uint8_t { kEvent = 1, kDecision = 2 };
+
+/// Codes are stored in results files: append only.
+enum class EventCode : std::uint8_t {
+  kPlanDone = 1,      ///< a: plan, b: why and steps, c: finished requests
+  kOperationDone = 2, ///< a: operation, b: ok
+  kCacheChange = 3,
+  kDeviceChange = 4,  ///< a: device, b: change
+  kReport = 5,
+  kCancel = 6,        ///< a: request, b: by whom
+  kTimer = 7,         ///< a: tag
+  kArrival = 8,       ///< a: request, b: prompt tokens and units, c: max_new_tokens
+  kPlanStarting = 9,  ///< a: plan
+  kSlotFree = 10,     ///< a: device, b: depth left
+  kFinished = 11,     ///< a: request, b: reason (one line for each request of a kPlanDone, before it)
+};
+
+/// Decisions; c is always the answer (a Refusal) in the low byte.
+enum class DecisionCode : std::uint8_t {
+  kFinish = 1,        ///< a: request, b: reason
+  kRoute = 2,         ///< a: request, b: device
+  kPreempt = 3,       ///< a: request, b: mode
+  kLaunch = 4,        ///< a: plan, b: device, steps, standing; c: entries too. kEntry lines come first
+  kAmend = 5,
+  kWithdraw = 6,      ///< a: plan
+  kAbort = 7,         ///< a: plan, b: where
+  kJoin = 8,          ///< a: request, b: device
+  kLeave = 9,
+  kPoke = 10,         ///< a: device
+  kReserve = 11,      ///< a: request, b: tokens and device
+  kRelease = 12,      ///< a: request, b: device
+  kTransaction = 13,  ///< a: 0 begin, 1 roll back, 2 commit, 3 left open; b: entries, c: device
+  kTransfer = 14,
+  kCancelOperation = 15,
+  kLoad = 16,
+  kUnload = 17,
+  kScale = 18,
+  kSetRole = 19,
+  kHold = 20,
+  kReleaseResponse = 21,
+  kArm = 22,          ///< a: tag, b: when, c: timer
+  kRearm = 23,        ///< a: timer, b: when, c: 1 done
+  kCancelTimer = 24,  ///< a: timer, c: 1 done
+  kEntry = 25,        ///< a: request, b: tokens
+};
+
+class Journal {
+ public:
+  void Attach(Recorder* recorder, bool log) { recorder_ = log ? recorder : nullptr; }
+
+  void Event(Time now, EventCode code, std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0) {
+    Line(now, LineKind::kEvent, static_cast<std::uint8_t>(code), a, b, c);
+    ++events_;
+  }
+  void Decision(Time now, DecisionCode code, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+    Line(now, LineKind::kDecision, static_cast<std::uint8_t>(code), a, b, c);
+  }
+  /// A decision with its answer; a refusal is counted by reason.
+  Refusal Answer(Time now, DecisionCode code, std::uint64_t a, std::uint64_t b, Refusal answer) {
+    Decision(now, code, a, b, static_cast<std::uint64_t>(answer));
+    ++answers_[static_cast<std::size_t>(answer)];
+    return answer;
+  }
+
+  std::uint64_t events() const { return events_; }
+  std::uint64_t refused(Refusal reason) const {
+    return answers_[static_cast<std::size_t>(reason)];
+  }
+  std::uint64_t digest() { return digest_.value(); }
+
+ private:
+  void Line(Time now, LineKind kind, std::uint8_t code, std::uint64_t a, std::uint64_t b,
+            std::uint64_t c) {
+    digest_.Add(static_cast<std::uint64_t>(now.ns()));
+    digest_.Add((static_cast<std::uint64_t>(kind) << 8) | code);
+    digest_.Add(a);
+    digest_.Add(b);
+    digest_.Add(c);
+    if (recorder_ != nullptr) [[unlikely]] {
+      recorder_->OnLog({lines_, now, static_cast<std::uint8_t>(kind), code, a, b, c});
+    }
+    ++lines_;
+  }
+
+  WordDigest digest_;
+  Recorder* recorder_ = nullptr;
+  std::uint64_t lines_ = 0;
+  std::uint64_t events_ = 0;
+  std::uint64_t answers_[static_cast<std::size_t>(Refusal::kCount)] = {};
+};
+
+}  // namespace schedtwin
+
+#endif  // SCHEDTWIN_POLICIES_RUNTIME_JOURNAL_H_

@@ -1,0 +1,209 @@
+// What makes a plan acceptable, and the promises that an accepted plan makes of its requests.
+#include <algorithm>
+
+#include "policies/runtime/check.h"
+#include "policies/runtime/device_driver.h"
+
+namespace schedtwin {
+
+Launched DeviceDriver::Launch(const Plan& plan) {
+  if (view_->depth_left() == 0) {
+    return {{}, view_->up ? Refusal::kQueueFull : Refusal::kDeviceDown, 0};
+  }
+  Launched answer = Check(plan);
+  if (!answer.ok()) return answer;
+  answer.id = core_->plans.Add();
+  PlanRecord& record = *core_->plans.Find(answer.id);
+  record.device = view_->id;
+  record.state = PlanState::kQueued;
+  record.steps_done = 0;
+  record.cut = false;
+  record.entries.assign(plan.entries.begin(), plan.entries.end());
+  record.standing = plan.standing;
+  record.late_binding = plan.late_binding;
+  record.max_steps = info_.kind == ModelKind::kOneShot ? 1 : plan.max_steps;
+  record.padding_tokens = plan.padding_tokens;
+  record.earliest = plan.earliest;
+  record.latest = plan.latest;
+  Promise(record);
+  queue_.push_back(answer.id);
+  view_->queued = static_cast<std::uint32_t>(queue_.size());
+  core_->to_start.push_back(view_->id.value);
+  return answer;
+}
+
+Launched DeviceDriver::Check(const Plan& plan) {
+  if (memory_.in_transaction() || plan.max_steps == 0) return {{}, Refusal::kBadArgument, 0};
+  if (plan.entries.empty() && (!plan.standing || standing_.size() == 0)) {
+    return {{}, Refusal::kEmptyPlan, 0};
+  }
+  if (plan.latest < plan.earliest || plan.latest < core_->now) {
+    return {{}, Refusal::kBadWindow, 0};
+  }
+  if (plan.standing && info_.kind == ModelKind::kOneShot) return {{}, Refusal::kNotDecoding, 0};
+  ++core_->plan_serial;
+  std::uint64_t tokens = plan.padding_tokens;
+  if (plan.standing) tokens += standing_.size();
+  for (std::uint32_t i = 0; i < plan.entries.size(); ++i) {
+    const Launched answer = CheckEntry(plan, plan.entries[i], i);
+    if (!answer.ok()) return answer;
+    tokens += plan.entries[i].tokens;
+  }
+  if (info_.max_step_tokens > 0 && tokens > info_.max_step_tokens) {
+    return {{}, Refusal::kBatchTooLarge, 0};
+  }
+  if (plan.standing && queue_.empty() && view_->total_blocks > 0 &&
+      standing_.Growth() > view_->free_blocks) {
+    return {{}, Refusal::kNoMemory, 0};
+  }
+  return {};
+}
+
+Launched DeviceDriver::CheckEntry(const Plan& plan, const Entry& entry, std::uint32_t index) {
+  const auto refuse = [&](Refusal why) { return Launched{{}, why, index}; };
+  const std::uint32_t id = entry.request.value;
+  if (!core_->requests.live(id)) return refuse(Refusal::kUnknownRequest);
+  const RequestHot& hot = core_->requests.hot(id);
+  RequestFate& fate = core_->requests.fate(id);
+  if (hot.state == RequestState::kStanding || fate.plan_serial == core_->plan_serial) {
+    return refuse(Refusal::kDuplicateEntry);
+  }
+  fate.plan_serial = core_->plan_serial;
+  if (hot.device != view_->id.value && (hot.owned_blocks > 0 || hot.in_flight > 0)) {
+    return refuse(Refusal::kWrongDevice);
+  }
+  const std::uint32_t left = hot.known_tokens - hot.scheduled_tokens;
+  if (info_.kind == ModelKind::kOneShot) {
+    return entry.tokens == left ? Launched{} : refuse(Refusal::kWrongTokens);
+  }
+  if (entry.tokens == 0 || entry.tokens > left) return refuse(Refusal::kWrongTokens);
+  if (plan.max_steps > 1 && (left != 1 || hot.scheduled_tokens < hot.prompt_tokens)) {
+    return refuse(Refusal::kNotDecoding);
+  }
+  if (view_->total_blocks > 0 && (hot.device != view_->id.value ||
+                                  hot.scheduled_tokens + entry.tokens > memory_.Capacity(hot))) {
+    return refuse(Refusal::kNoCapacity);
+  }
+  return {};
+}
+
+void DeviceDriver::Promise(PlanRecord& plan) {
+  plan.marks.clear();
+  for (const Entry& entry : plan.entries) {
+    RequestHot& hot = core_->requests.hot(entry.request.value);
+    hot.device = view_->id.value;
+    ++hot.in_flight;
+    hot.scheduled_tokens += entry.tokens;
+    const bool samples =
+        info_.kind == ModelKind::kDecoder && hot.scheduled_tokens == hot.known_tokens;
+    hot.known_tokens += samples;
+    plan.marks.push_back({hot.scheduled_tokens - entry.tokens, hot.epoch, samples});
+  }
+}
+
+void DeviceDriver::Unpromise(PlanRecord& plan) {
+  for (std::size_t i = 0; i < plan.entries.size(); ++i) {
+    RequestHot& hot = core_->requests.hot(plan.entries[i].request.value);
+    SCHEDTWIN_CHECK(hot.in_flight > 0);
+    --hot.in_flight;
+    hot.known_tokens -= plan.marks[i].samples;
+    if (hot.epoch == plan.marks[i].epoch) hot.scheduled_tokens -= plan.entries[i].tokens;
+  }
+}
+
+void DeviceDriver::DropStale(PlanRecord& plan, bool promised) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < plan.entries.size(); ++i) {
+    const std::uint32_t id = plan.entries[i].request.value;
+    RequestHot& hot = core_->requests.hot(id);
+    if (core_->requests.live(id) && hot.epoch == plan.marks[i].epoch) {
+      plan.entries[kept] = plan.entries[i];
+      plan.marks[kept++] = plan.marks[i];
+      continue;
+    }
+    --hot.in_flight;
+    if (promised) hot.known_tokens -= plan.marks[i].samples;
+  }
+  plan.entries.resize(kept);
+  plan.marks.resize(kept);
+}
+
+bool DeviceDriver::SharesEntries(PlanId id, const PlanRecord& plan) {
+  auto later = std::find(queue_.begin(), queue_.end(), id);
+  for (++later; later != queue_.end(); ++later) {
+    for (const Entry& other : core_->plans.Find(*later)->entries) {
+      for (const Entry& entry : plan.entries) {
+        if (entry.request == other.request) return true;
+      }
+    }
+  }
+  return false;
+}
+
+Launched DeviceDriver::Amend(PlanId id, const Plan& replacement) {
+  PlanRecord* plan = core_->plans.Find(id);
+  if (plan == nullptr || plan->state == PlanState::kDropped) return {id, Refusal::kUnknownPlan, 0};
+  if (plan->state == PlanState::kRunning) return {id, Refusal::kAlreadyStarted, 0};
+  if (SharesEntries(id, *plan)) return {id, Refusal::kBadArgument, 0};
+  Unpromise(*plan);
+  Launched answer = Check(replacement);
+  answer.id = id;
+  if (answer.ok()) {
+    plan->entries.assign(replacement.entries.begin(), replacement.entries.end());
+    plan->standing = replacement.standing;
+    plan->max_steps = info_.kind == ModelKind::kOneShot ? 1 : replacement.max_steps;
+    plan->padding_tokens = replacement.padding_tokens;
+    plan->earliest = replacement.earliest;
+    plan->latest = replacement.latest;
+  }
+  Promise(*plan);
+  return answer;
+}
+
+Refusal DeviceDriver::Withdraw(PlanId id) {
+  PlanRecord* plan = core_->plans.Find(id);
+  if (plan == nullptr || plan->state == PlanState::kDropped) return Refusal::kUnknownPlan;
+  if (plan->state == PlanState::kRunning) return Refusal::kAlreadyStarted;
+  if (SharesEntries(id, *plan)) return Refusal::kBadArgument;
+  Unpromise(*plan);
+  queue_.erase(std::find(queue_.begin(), queue_.end(), id));
+  view_->queued = static_cast<std::uint32_t>(queue_.size());
+  core_->plans.Remove(id);
+  core_->to_start.push_back(view_->id.value);  // the plan behind it may start
+  return Refusal::kNone;
+}
+
+Refusal DeviceDriver::Cut(PlanId id) {
+  PlanRecord* plan = core_->plans.Find(id);
+  if (plan == nullptr || plan->state != PlanState::kRunning) return Refusal::kUnknownPlan;
+  plan->cut = true;
+  return Refusal::kNone;
+}
+
+bool DeviceDriver::Predict(const Plan& plan, Duration* out) const {
+  if (model_ == nullptr) return false;
+  StepShape shape;
+  chunks_.clear();
+  shape.padding_tokens = plan.padding_tokens;
+  if (plan.standing) {
+    shape.decode_tokens = standing_.size();
+    shape.decode_context_tokens = standing_.context_tokens();
+  }
+  for (const Entry& entry : plan.entries) {
+    if (!core_->requests.live(entry.request.value)) continue;
+    const RequestHot& hot = core_->requests.hot(entry.request.value);
+    if (info_.kind == ModelKind::kOneShot) {
+      shape.units += entry.tokens;
+    } else if (entry.tokens == 1 && hot.scheduled_tokens >= hot.prompt_tokens) {
+      ++shape.decode_tokens;
+      shape.decode_context_tokens += hot.scheduled_tokens + 1;
+    } else {
+      chunks_.push_back({entry.tokens, hot.scheduled_tokens});
+    }
+  }
+  shape.prefills = chunks_;
+  *out = model_->Predict(shape);
+  return true;
+}
+
+}  // namespace schedtwin

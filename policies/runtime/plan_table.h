@@ -1,0 +1,81 @@
+// PlanTable: plans from launch to end, in a slab with generations. Slots keep their vectors, so that a
+// launch allocates nothing once the run is warm. One thread.
+#ifndef SCHEDTWIN_POLICIES_RUNTIME_PLAN_TABLE_H_
+#define SCHEDTWIN_POLICIES_RUNTIME_PLAN_TABLE_H_
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "policies/api/plan.h"
+
+namespace schedtwin {
+
+enum class PlanState : std::uint8_t {
+  kQueued,
+  kStarting,  ///< late binding: OnPlanStarting is on its way
+  kBound,     ///< late binding: OnPlanStarting was delivered
+  kRunning,
+  kDropped,   ///< ended without a step; its PlanDone is on its way
+};
+
+/// What the runtime keeps of an entry besides what the policy said.
+struct EntryMark {
+  std::uint32_t context_tokens = 0;  ///< in the cache before this entry's tokens
+  std::uint8_t epoch = 0;    ///< of the request, when promised
+  bool samples = false;      ///< it brings the request up to date, so the step makes a token
+};
+
+struct PlanRecord {
+  std::uint32_t generation = 0;
+  bool used = false;
+  PlanState state = PlanState::kQueued;
+  DeviceId device;
+  std::vector<Entry> entries;
+  std::vector<EntryMark> marks;
+  bool standing = false;
+  bool decodes_only = false;
+  bool late_binding = false;
+  bool cut = false;
+  std::uint32_t max_steps = 1;
+  std::uint32_t padding_tokens = 0;
+  std::uint32_t steps_done = 0;
+  Time earliest;
+  Time latest;
+  Time start;
+  PlanEnd why = PlanEnd::kSteps;
+};
+
+class PlanTable {
+ public:
+  PlanId Add() {
+    if (free_.empty()) {
+      free_.push_back(static_cast<std::uint32_t>(plans_.size()));
+      plans_.emplace_back();
+    }
+    const std::uint32_t slot = free_.back();
+    free_.pop_back();
+    plans_[slot].used = true;
+    return {slot, plans_[slot].generation};
+  }
+  /// The plan, or null if it has ended. Stays where it is until it ends.
+  PlanRecord* Find(PlanId id) {
+    if (id.slot >= plans_.size()) return nullptr;
+    PlanRecord& plan = plans_[id.slot];
+    return plan.used && plan.generation == id.generation ? &plan : nullptr;
+  }
+  void Remove(PlanId id) {
+    PlanRecord& plan = plans_[id.slot];
+    plan.used = false;
+    ++plan.generation;
+    free_.push_back(id.slot);
+  }
+
+ private:
+  std::deque<PlanRecord> plans_;  // references stay good while it grows
+  std::vector<std::uint32_t> free_;
+};
+
+}  // namespace schedtwin
+
+#endif  // SCHEDTWIN_POLICIES_RUNTIME_PLAN_TABLE_H_

@@ -1,0 +1,48 @@
+#include "policies/runtime/run_core.h"
+
+#include "policies/runtime/check.h"
+
+namespace schedtwin {
+
+void RunCore::EndRequest(std::uint32_t id, EndReason reason) {
+  const RequestHot& hot = requests.hot(id);
+  const RequestCold& cold = requests.cold(id);
+  const RequestFate& fate = requests.fate(id);
+  SCHEDTWIN_CHECK(hot.state == RequestState::kWaiting && hot.owned_blocks == 0);
+  const bool one_shot = cold.spec.prompt_tokens == 0;
+  outcome.AddRequest(HashWords(
+      {id, static_cast<std::uint64_t>(reason) | (std::uint64_t{cold.preemptions} << 8),
+       hot.output_tokens, fate.token_hash, static_cast<std::uint64_t>(fate.first_token.ns()),
+       static_cast<std::uint64_t>(fate.last_token.ns()), static_cast<std::uint64_t>(now.ns()),
+       fate.last_device}));
+  journal.Event(now, EventCode::kFinished, id, static_cast<std::uint64_t>(reason));
+  last_end = now;
+  ++ended[static_cast<std::size_t>(reason)];
+  ++progress;
+  if (recorder != nullptr) {
+    RequestRecord record;
+    record.id = {id};
+    record.reason = reason;
+    record.prompt_tokens = cold.spec.prompt_tokens;
+    record.output_tokens = hot.output_tokens;
+    record.units = one_shot ? hot.units : 0;
+    record.tenant = cold.spec.tenant;
+    record.request_class = cold.spec.request_class;
+    record.priority = cold.spec.priority;
+    record.preemptions = cold.preemptions;
+    record.recomputed_tokens = fate.recomputed_tokens;
+    record.device = {fate.last_device};
+    record.arrival = cold.spec.arrival;
+    record.admitted = fate.admitted;
+    record.first_start = fate.first_start;
+    record.first_token = fate.first_token;
+    record.last_token = fate.last_token;
+    record.end = now;
+    recorder->OnRequest(record);
+  }
+  sources[fate.source].source->OnRequestEnd(fate.source_index, reason, now);
+  if (!sources[fate.source].pending && !sources[fate.source].dry) pull_again.push_back(fate.source);
+  requests.End(id);
+}
+
+}  // namespace schedtwin

@@ -1,0 +1,98 @@
+// RunCore: the state that the parts of one run share: the latched time, requests, plans, what is still to
+// happen, journal, counters. Owned by World, which is the only way in from outside.
+#ifndef SCHEDTWIN_POLICIES_RUNTIME_RUN_CORE_H_
+#define SCHEDTWIN_POLICIES_RUNTIME_RUN_CORE_H_
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "policies/api/recorder.h"
+#include "policies/runtime/digest.h"
+#include "policies/runtime/event_queue.h"
+#include "policies/runtime/journal.h"
+#include "policies/runtime/order.h"
+#include "policies/runtime/plan_table.h"
+#include "policies/runtime/request_table.h"
+
+namespace schedtwin {
+
+/// A source and the one request of it that is pending.
+struct SourceState {
+  RequestSource* source = nullptr;
+  RequestSpec next;
+  std::uint64_t yielded = 0;
+  bool pending = false;
+  bool dry = false;
+};
+
+/// Devices due for their turn at this instant, after everything else: a plan goes on, or a slot is free.
+class TurnSet {
+ public:
+  void Resize(std::uint32_t devices) {
+    due_.assign((devices + 63) / 64, 0);
+    slot_free_.assign(devices, 0);
+  }
+  void Add(std::uint32_t device, bool slot_free) {
+    due_[device / 64] |= std::uint64_t{1} << (device % 64);
+    slot_free_[device] |= static_cast<std::uint8_t>(slot_free);
+  }
+  /// The lowest device that is due, or false.
+  bool Pop(std::uint32_t* device) {
+    for (std::size_t word = 0; word < due_.size(); ++word) {
+      if (due_[word] == 0) continue;
+      *device = static_cast<std::uint32_t>(64 * word) +
+                static_cast<std::uint32_t>(std::countr_zero(due_[word]));
+      due_[word] &= due_[word] - 1;
+      return true;
+    }
+    return false;
+  }
+  /// Whether a slot-free event is owed to the device; it is not any more.
+  bool TakeSlotFree(std::uint32_t device) {
+    const bool owed = slot_free_[device] != 0;
+    slot_free_[device] = 0;
+    return owed;
+  }
+
+ private:
+  std::vector<std::uint64_t> due_;
+  std::vector<std::uint8_t> slot_free_;
+};
+
+struct RunCore {
+  Time now;
+  RequestTable requests;
+  PlanTable plans;
+  EventQueue events;
+  Journal journal;
+  OutcomeDigest outcome;
+  Recorder* recorder = nullptr;
+  RecordWants wants;
+  std::uint64_t tie_seed = 0;
+  std::uint64_t sequence = 0;
+  std::uint64_t plan_serial = 0;  ///< counts checks of plans
+
+  std::vector<SourceState> sources;
+  std::vector<std::uint32_t> pull_again;  ///< sources to ask again: one of their requests has ended
+
+  std::uint64_t steps = 0;
+  std::uint64_t preemptions = 0;
+  Time last_end;
+  std::uint64_t progress = 0;  ///< grows whenever a request gets on; stalls are seen by it
+  std::uint32_t open_transactions = 0;
+  std::uint64_t ended[6] = {};  ///< requests by EndReason
+
+  std::vector<std::uint32_t> to_start;  ///< devices that got a plan in this callback
+  TurnSet turns;
+
+  TimerId Push(Time when, EventClass event_class, std::uint32_t entity, const Event& event) {
+    return events.Push(when, OrderWord(event_class, entity, sequence++, tie_seed), event);
+  }
+  /// Records and digests the end of a request that is on no device any more.
+  void EndRequest(std::uint32_t id, EndReason reason);
+};
+
+}  // namespace schedtwin
+
+#endif  // SCHEDTWIN_POLICIES_RUNTIME_RUN_CORE_H_

@@ -1,0 +1,24 @@
+// TimeSource: how the one loop gets from one instant to the next. Simulation jumps; a real clock waits for
+// the earliest of deadline, completion and arrival. Called from the policy thread only.
+#ifndef SCHEDTWIN_POLICIES_RUNTIME_TIME_SOURCE_H_
+#define SCHEDTWIN_POLICIES_RUNTIME_TIME_SOURCE_H_
+
+#include "policies/api/time.h"
+
+namespace schedtwin {
+
+class TimeSource {
+ public:
+  virtual ~TimeSource() = default;
+
+  /// Moves on to the next instant at which something is due, at the latest `next` (infinite: nothing is
+  /// planned), and returns it. What came in meanwhile has been posted to the run's ReplySink. Never goes
+  /// back.
+  virtual Time Advance(Time next) = 0;
+  /// True if something may still happen when nothing is planned: a worker or a client is alive.
+  virtual bool MayWake() const = 0;
+};
+
+}  // namespace schedtwin
+
+#endif  // SCHEDTWIN_POLICIES_RUNTIME_TIME_SOURCE_H_

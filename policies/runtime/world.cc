@@ -1,0 +1,364 @@
+#include "policies/runtime/world.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "policies/runtime/check.h"
+#include "policies/runtime/device_driver.h"
+#include "policies/runtime/run_core.h"
+#include "policies/runtime/world_facets.h"
+
+namespace schedtwin {
+namespace {
+
+std::uint32_t SmallerLimit(std::uint32_t a, std::uint32_t b) {
+  return a == 0 ? b : b == 0 ? a : std::min(a, b);
+}
+
+}  // namespace
+
+World::World(const WorldOptions& options, Policy* policy, TimeSource* time_source,
+             std::span<const DeviceSetup> devices, std::span<RequestSource* const> sources,
+             Recorder* recorder, RecordWants wants)
+    : options_(options),
+      policy_(policy),
+      time_source_(time_source),
+      core_(std::make_unique<RunCore>()),
+      clock_facet_(std::make_unique<ClockFacet>(core_.get())),
+      actions_facet_(std::make_unique<ActionsFacet>(core_.get(), &drivers_)),
+      services_facet_(
+          std::make_unique<ServicesFacet>(core_.get(), &drivers_, options.oracle_lengths)) {
+  SCHEDTWIN_CHECK(!devices.empty());
+  core_->recorder = recorder;
+  core_->wants = recorder == nullptr ? RecordWants{} : wants;
+  core_->tie_seed = options.tie_seed;
+  core_->journal.Attach(recorder, core_->wants.log);
+  core_->turns.Resize(static_cast<std::uint32_t>(devices.size()));
+  for (RequestSource* source : sources) core_->sources.push_back({.source = source});
+  views_.resize(devices.size());
+  clocks_.resize(devices.size());
+  kind_ = devices[0].port->info().kind;
+  for (std::uint32_t i = 0; i < devices.size(); ++i) {
+    const DeviceInfo info = devices[i].port->info();
+    SCHEDTWIN_CHECK(info.kind == kind_);
+    DeviceView& view = views_[i];
+    view.id = {i};
+    view.queue_depth = info.queue_depth;
+    view.total_blocks = info.total_blocks;
+    view.block_tokens = info.block_tokens;
+    view.max_step_tokens = info.max_step_tokens;
+    view.max_model_len_tokens = info.max_model_len_tokens;
+    max_model_len_tokens_ = SmallerLimit(max_model_len_tokens_, info.max_model_len_tokens);
+    max_model_len_tokens_ =
+        SmallerLimit(max_model_len_tokens_, info.total_blocks * info.block_tokens);
+    max_step_tokens_ = SmallerLimit(max_step_tokens_, info.max_step_tokens);
+    drivers_.push_back(std::make_unique<DeviceDriver>(core_.get(), devices[i].port, this, &view,
+                                                      &clocks_[i], devices[i].model,
+                                                      options.identify_blocks));
+    memory_facets_.push_back(&drivers_.back()->memory());
+  }
+  clock_ = clock_facet_.get();
+  actions_ = actions_facet_.get();
+  services_ = services_facet_.get();
+  memories_ = memory_facets_;
+  devices_ = views_;
+  standing_clocks_ = clocks_.data();
+  window_ = core_->requests.window();
+  seed_ = options.seed;
+}
+
+World::~World() = default;
+
+RunSummary World::Run() {
+  policy_->OnStart(*this);
+  AfterCallback();
+  for (std::uint32_t i = 0; i < core_->sources.size(); ++i) PullSource(i);
+  return Loop();
+}
+
+RunSummary World::Loop() {
+  for (;;) {
+    if (Finished()) return Summary(RunResult::kFinished, "");
+    if (options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed)) {
+      return Summary(RunResult::kInterrupted, "stopped from outside");
+    }
+    const Time next = core_->events.NextTime();
+    if (next.infinite() && !time_source_->MayWake()) {
+      return Summary(RunResult::kStalled, "nothing is planned; " + StallDetail());
+    }
+    const Time now = time_source_->Advance(next);
+    SCHEDTWIN_CHECK(now >= core_->now);
+    core_->now = now;
+    clock_facet_->Latch(now);
+    if (now > next) core_->events.Latch(now);
+    if (!RunInstant()) {
+      return Summary(RunResult::kLivelocked,
+                     "more than " + std::to_string(options_.max_callbacks_per_instant) +
+                         " callbacks at " + std::to_string(now.ns()) + " ns; " + StallDetail());
+    }
+    if (idle_timers_ > options_.max_idle_timers) {
+      return Summary(RunResult::kStalled, "only timers fire; " + StallDetail());
+    }
+  }
+}
+
+bool World::RunInstant() {
+  callbacks_ = 0;
+  for (;;) {
+    if (callbacks_ > options_.max_callbacks_per_instant) return false;
+    std::uint32_t device = 0;
+    if (core_->events.NextTime() <= core_->now) {
+      Dispatch(core_->events.Pop());
+    } else if (core_->turns.Pop(&device)) {
+      Turn(device);
+    } else {
+      return true;
+    }
+#ifdef SCHEDTWIN_HARDENED
+    CheckInvariants();
+#endif
+  }
+}
+
+void World::Dispatch(const Event& event) {
+  switch (event.kind) {
+    case EventKind::kReply:
+      DeliverReply(event.index);
+      return;
+    case EventKind::kTimer:
+      core_->journal.Event(core_->now, EventCode::kTimer, event.word);
+      if (core_->progress == progress_seen_) {
+        ++idle_timers_;
+      } else {
+        idle_timers_ = 0;
+        progress_seen_ = core_->progress;
+      }
+      policy_->OnTimer(*this, event.word);
+      AfterCallback();
+      return;
+    case EventKind::kArrival:
+      DeliverArrival(event.index);
+      return;
+    case EventKind::kPlanStarting:
+    case EventKind::kPlanRetry: {
+      const PlanId plan{static_cast<std::uint32_t>(event.word),
+                        static_cast<std::uint32_t>(event.word >> 32)};
+      if (event.kind == EventKind::kPlanStarting && core_->plans.Find(plan) != nullptr) {
+        DeliverPlanStarting(event.index, plan);
+      } else {
+        drivers_[event.index]->StartIfIdle();
+      }
+      return;
+    }
+    case EventKind::kPlanDropped: {
+      DeviceDriver& driver = *drivers_[event.index];
+      DeliverDone(driver, driver.DroppedDone({static_cast<std::uint32_t>(event.word),
+                                              static_cast<std::uint32_t>(event.word >> 32)}));
+      return;
+    }
+  }
+}
+
+void World::Turn(std::uint32_t device) {
+  DeviceDriver& driver = *drivers_[device];
+  if (driver.continuing() && driver.Continue()) {
+    DeliverDone(driver, driver.done());  // owes a slot-free, in a turn of its own
+    return;
+  }
+  if (!core_->turns.TakeSlotFree(device)) return;
+  const std::uint32_t depth_left = views_[device].depth_left();
+  if (depth_left == 0) return;
+  core_->journal.Event(core_->now, EventCode::kSlotFree, device, depth_left);
+  policy_->OnSlotFree(*this, {device});
+  AfterCallback();
+}
+
+void World::DeliverArrival(std::uint32_t source_index) {
+  SourceState& source = core_->sources[source_index];
+  const RequestSpec spec = source.next;
+  source.pending = false;
+  const bool one_shot = kind_ == ModelKind::kOneShot;
+  std::uint32_t limit = spec.max_new_tokens;
+  bool fits = one_shot ? spec.units > 0 && (max_step_tokens_ == 0 || spec.units <= max_step_tokens_)
+                       : spec.prompt_tokens > 0 && spec.output_tokens > 0;
+  if (!one_shot && max_model_len_tokens_ > 0) {
+    fits = fits && spec.prompt_tokens < max_model_len_tokens_;
+    limit = SmallerLimit(limit, fits ? max_model_len_tokens_ - spec.prompt_tokens : 0);
+  }
+  if (one_shot || limit == 0) limit = one_shot ? 0 : 0xffffffffu - spec.prompt_tokens;
+  const RequestId id = core_->requests.Add(spec, kind_, limit);
+  window_ = core_->requests.window();
+  RequestFate& fate = core_->requests.fate(id.value);
+  fate.source = source_index;
+  fate.source_index = source.yielded++;
+  fate.admitted = core_->now;
+  first_arrival_ = std::min(first_arrival_, spec.arrival);
+  ++core_->progress;
+  core_->journal.Event(core_->now, EventCode::kArrival, id.value,
+                       spec.prompt_tokens | (std::uint64_t{spec.units} << 32), limit);
+  PullSource(source_index);
+  if (fits) {
+    policy_->OnArrival(*this, id);
+  } else {
+    core_->EndRequest(id.value, EndReason::kRejected);
+  }
+  AfterCallback();
+}
+
+void World::DeliverReply(std::uint32_t index) {
+  const DeviceReply reply = replies_[index];
+  free_replies_.push_back(index);
+  DeviceDriver& driver = *drivers_[reply.device.value];
+  if (driver.OnStepDone(reply)) {
+    DeliverDone(driver, driver.done());
+  } else {
+    core_->turns.Add(reply.device.value, /*slot_free=*/false);
+  }
+}
+
+void World::DeliverPlanStarting(std::uint32_t device, PlanId plan) {
+  core_->journal.Event(core_->now, EventCode::kPlanStarting, plan.word());
+  policy_->OnPlanStarting(*this, plan);
+  AfterCallback();
+  drivers_[device]->Bind(plan);
+}
+
+void World::DeliverDone(DeviceDriver& driver, const PlanDone& done) {
+  const PlanId id = done.id;
+  const std::uint32_t device = done.device.value;
+  core_->journal.Event(core_->now, EventCode::kPlanDone, id.word(),
+                       static_cast<std::uint64_t>(done.why) | (std::uint64_t{done.steps} << 8),
+                       done.finished.size());
+  policy_->OnPlanDone(*this, done);
+  driver.Retire(id);
+  core_->turns.Add(device, /*slot_free=*/true);
+  AfterCallback();
+}
+
+void World::AfterCallback() {
+  ++callbacks_;
+  if (core_->open_transactions > 0) [[unlikely]] {
+    for (const std::unique_ptr<DeviceDriver>& driver : drivers_) {
+      driver->memory().CloseTransactions();
+    }
+  }
+  for (std::size_t i = 0; i < core_->to_start.size(); ++i) {
+    drivers_[core_->to_start[i]]->StartIfIdle();
+  }
+  core_->to_start.clear();
+  core_->requests.Reclaim();
+  while (!core_->pull_again.empty()) {
+    const std::uint32_t source = core_->pull_again.back();
+    core_->pull_again.pop_back();
+    if (!core_->sources[source].pending && !core_->sources[source].dry) PullSource(source);
+  }
+}
+
+void World::PullSource(std::uint32_t index) {
+  SourceState& source = core_->sources[index];
+  switch (source.source->Next(&source.next)) {
+    case Pull::kRequest:
+      source.pending = true;
+      core_->Push(std::max(source.next.arrival, core_->now), EventClass::kArrival, index,
+                  {EventKind::kArrival, index, 0});
+      return;
+    case Pull::kLater:
+      return;
+    case Pull::kDry:
+      source.dry = true;
+      return;
+  }
+}
+
+bool World::Finished() const {
+  if (core_->requests.live_requests() > 0) return false;
+  for (const SourceState& source : core_->sources) {
+    if (!source.dry) return false;
+  }
+  return true;
+}
+
+void World::Post(const DeviceReply& reply, Time due) {
+  std::uint32_t index = 0;
+  if (free_replies_.empty()) {
+    index = static_cast<std::uint32_t>(replies_.size());
+    replies_.push_back(reply);
+  } else {
+    index = free_replies_.back();
+    free_replies_.pop_back();
+    replies_[index] = reply;
+  }
+  core_->Push(due, EventClass::kDone, reply.device.value, {EventKind::kReply, index, 0});
+}
+
+std::string World::StallDetail() const {
+  const std::uint32_t live = core_->requests.live_requests();
+  std::string detail = std::to_string(live) + " requests live";
+  std::uint32_t shown = 0;
+  core_->requests.ForEachLive([&](std::uint32_t id) {
+    if (shown++ > 0) return;
+    const RequestView view = request({id});
+    detail += ", the oldest is " + std::to_string(id) + " (" +
+              std::to_string(view.prompt_tokens()) + " prompt tokens, " +
+              std::to_string(view.output_tokens()) + " made)";
+  });
+  for (const DeviceView& view : views_) {
+    if (view.id.value > 0) break;
+    detail += "; device 0 has " + std::to_string(view.free_blocks) + " of " +
+              std::to_string(view.total_blocks) + " blocks free and " +
+              std::to_string(view.queued) + " plans queued";
+  }
+  return detail;
+}
+
+RunSummary World::Summary(RunResult result, std::string detail) {
+  RunSummary summary;
+  summary.result = result;
+  summary.detail = std::move(detail);
+  summary.requests = core_->requests.added();
+  std::copy(std::begin(core_->ended), std::end(core_->ended), std::begin(summary.ended));
+  summary.events = core_->journal.events();
+  summary.steps = core_->steps;
+  summary.preemptions = core_->preemptions;
+  for (std::size_t i = 1; i < static_cast<std::size_t>(Refusal::kCount); ++i) {
+    summary.refusals[i] = core_->journal.refused(static_cast<Refusal>(i));
+  }
+  summary.outcome_digest = core_->outcome.value();
+  summary.decision_digest = core_->journal.digest();
+  summary.first_arrival = first_arrival_.infinite() ? Time() : first_arrival_;
+  summary.last_end = core_->last_end;
+  return summary;
+}
+
+void World::CheckInvariants() const {
+  std::vector<std::uint64_t> owned(drivers_.size(), 0);
+  std::vector<std::uint32_t> standing(drivers_.size(), 0);
+  core_->requests.ForEachLive([&](std::uint32_t id) {
+    const RequestHot& hot = core_->requests.hot(id);
+    const RequestView view = request({id});
+    SCHEDTWIN_CHECK(view.known_tokens() >= view.scheduled_tokens());
+    SCHEDTWIN_CHECK(view.output_tokens() <= core_->requests.fate(id).limit_tokens);
+    if (hot.device == DeviceId::kNone) {
+      SCHEDTWIN_CHECK(hot.owned_blocks == 0 && hot.state != RequestState::kStanding);
+      return;
+    }
+    DeviceDriver& driver = *drivers_[hot.device];
+    const bool member = hot.state == RequestState::kStanding;
+    standing[hot.device] += member;
+    const std::uint32_t blocks =
+        member ? driver.standing().OwnedBlocks(id) : hot.owned_blocks;
+    owned[hot.device] += blocks;
+    if (views_[hot.device].total_blocks > 0) {
+      SCHEDTWIN_CHECK(std::uint64_t{blocks} * views_[hot.device].block_tokens >=
+                      view.scheduled_tokens());
+    }
+  });
+  for (std::size_t i = 0; i < drivers_.size(); ++i) {
+    const KvPool& pool = drivers_[i]->memory().pool();
+    SCHEDTWIN_CHECK(pool.total_blocks() == pool.free_blocks() + pool.fenced_blocks() + owned[i]);
+    SCHEDTWIN_CHECK(standing[i] == drivers_[i]->standing().size());
+    SCHEDTWIN_CHECK(views_[i].free_blocks == pool.free_blocks());
+  }
+}
+
+}  // namespace schedtwin

@@ -1,0 +1,128 @@
+// World: one run. Owns all of its state (no globals: thousands of Worlds fit in one process), runs the one
+// event loop over whatever time source it is given, and is what the policy's Context is a window on. The
+// same class serves simulation and real execution; only TimeSource and DevicePorts differ.
+//
+//   World world(options, policy, time_source, devices, sources, recorder, wants);
+//   const RunSummary summary = world.Run();
+//
+// One thread (the policy thread). Deterministic given options, policy, sources and what devices answer.
+#ifndef SCHEDTWIN_POLICIES_RUNTIME_WORLD_H_
+#define SCHEDTWIN_POLICIES_RUNTIME_WORLD_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "policies/api/plan.h"
+#include "policies/api/policy.h"
+#include "policies/api/recorder.h"
+#include "policies/api/source.h"
+#include "policies/profile/step_time.h"
+#include "policies/runtime/device_port.h"
+#include "policies/runtime/time_source.h"
+
+namespace schedtwin {
+
+struct RunCore;
+class DeviceDriver;
+
+struct WorldOptions {
+  std::uint64_t seed = 1;
+  std::uint64_t tie_seed = 0;       ///< not 0: shuffles ties inside each event class
+  bool identify_blocks = false;     ///< KV blocks have numbers; else they are counted
+  bool oracle_lengths = false;      ///< grants policies the true output lengths
+  std::uint64_t max_callbacks_per_instant = 1'000'000;  ///< more is a livelock
+  std::uint64_t max_idle_timers = 100'000;              ///< timers in a row without progress: a stall
+  const std::atomic<bool>* stop = nullptr;              ///< set from outside: end at the next instant
+};
+
+struct DeviceSetup {
+  DevicePort* port = nullptr;
+  const StepTimeModel* model = nullptr;  ///< for predictions; null: none
+};
+
+enum class RunResult : std::uint8_t {
+  kFinished,     ///< sources dry, no request lives
+  kStalled,      ///< requests live and nothing will ever move them
+  kLivelocked,   ///< too many callbacks at one instant
+  kInterrupted,  ///< stopped from outside
+};
+
+struct RunSummary {
+  RunResult result = RunResult::kFinished;
+  std::string detail;  ///< one line for anything but kFinished
+  std::uint64_t requests = 0;
+  std::uint64_t ended[6] = {};  ///< by EndReason
+  std::uint64_t events = 0;     ///< delivered to the policy
+  std::uint64_t steps = 0;
+  std::uint64_t preemptions = 0;
+  std::uint64_t refusals[static_cast<std::size_t>(Refusal::kCount)] = {};  ///< by reason
+  std::uint64_t outcome_digest = 0;
+  std::uint64_t decision_digest = 0;
+  Time first_arrival;
+  Time last_end;
+};
+
+class World final : private Context, public ReplySink {
+ public:
+  /// Everything passed outlives the World. REQUIRES: devices are all of one model kind.
+  World(const WorldOptions& options, Policy* policy, TimeSource* time_source,
+        std::span<const DeviceSetup> devices, std::span<RequestSource* const> sources,
+        Recorder* recorder, RecordWants wants);
+  ~World();
+
+  /// Runs to the end; once.
+  RunSummary Run();
+
+  /// Where devices and time sources post messages. Policy thread only.
+  void Post(const DeviceReply& reply, Time due) override;
+  /// Checks all books against each other; aborts with the place if they disagree.
+  void CheckInvariants() const;
+
+ private:
+  class ActionsFacet;
+  class ServicesFacet;
+  class ClockFacet;
+
+  RunSummary Loop();
+  bool RunInstant();
+  void Dispatch(const struct Event& event);
+  void Turn(std::uint32_t device);
+  void DeliverArrival(std::uint32_t source);
+  void DeliverReply(std::uint32_t index);
+  void DeliverPlanStarting(std::uint32_t device, PlanId plan);
+  void DeliverDone(DeviceDriver& driver, const PlanDone& done);
+  void AfterCallback();
+  void PullSource(std::uint32_t source);
+  bool Finished() const;
+  RunSummary Summary(RunResult result, std::string detail);
+  std::string StallDetail() const;
+
+  WorldOptions options_;
+  Policy* policy_;
+  TimeSource* time_source_;
+  std::unique_ptr<RunCore> core_;
+  std::unique_ptr<ClockFacet> clock_facet_;
+  std::unique_ptr<ActionsFacet> actions_facet_;
+  std::unique_ptr<ServicesFacet> services_facet_;
+  std::vector<DeviceView> views_;
+  std::vector<StandingClock> clocks_;
+  std::vector<std::unique_ptr<DeviceDriver>> drivers_;
+  std::vector<Memory*> memory_facets_;
+  std::vector<DeviceReply> replies_;
+  std::vector<std::uint32_t> free_replies_;
+  ModelKind kind_ = ModelKind::kDecoder;
+  std::uint32_t max_model_len_tokens_ = 0;  ///< what a request may have at most; 0: no limit
+  std::uint32_t max_step_tokens_ = 0;
+  std::uint64_t callbacks_ = 0;       ///< at this instant
+  std::uint64_t idle_timers_ = 0;     ///< in a row
+  std::uint64_t progress_seen_ = 0;
+  Time first_arrival_ = Time::Infinite();
+};
+
+}  // namespace schedtwin
+
+#endif  // SCHEDTWIN_POLICIES_RUNTIME_WORLD_H_

@@ -1,0 +1,38 @@
+#include "sim/simulate.h"
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "policies/profile/profile.h"
+#include "sim/model_device.h"
+#include "sim/virtual_time.h"
+
+namespace schedtwin {
+
+DeviceInfo DeviceInfoOf(const Profile& profile) {
+  DeviceInfo info;
+  info.name = profile.device;
+  info.kind = profile.kind;
+  info.max_step_tokens = profile.kind == ModelKind::kOneShot ? profile.max_units : 0;
+  info.max_model_len_tokens = profile.max_model_len_tokens;
+  info.total_blocks = profile.kv_blocks;
+  info.block_tokens = profile.block_tokens;
+  return info;
+}
+
+RunSummary Simulate(const SimSetup& setup, Policy* policy,
+                    std::span<RequestSource* const> sources, Recorder* recorder,
+                    RecordWants wants) {
+  VirtualTimeSource time_source;
+  std::deque<ModelDevice> devices;
+  std::vector<DeviceSetup> setups;
+  for (std::uint32_t i = 0; i < setup.devices; ++i) {
+    devices.emplace_back(setup.device, setup.model);
+    setups.push_back({&devices.back(), setup.model});
+  }
+  World world(setup.world, policy, &time_source, setups, sources, recorder, wants);
+  return world.Run();
+}
+
+}  // namespace schedtwin
