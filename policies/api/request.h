@@ -79,6 +79,8 @@ class RequestView {
                                                                               : Phase::kPrefill;
   }
   bool in_flight() const { return hot_->in_flight > 0; }
+  /// KV blocks it owns; of a standing member, those it brought when it joined.
+  std::uint32_t owned_blocks() const { return hot_->owned_blocks; }
   std::uint32_t units() const { return hot_->units; }
 
   Time arrival() const { return cold_->spec.arrival; }

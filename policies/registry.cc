@@ -1,0 +1,26 @@
+#include "policies/registry.h"
+
+#include <array>
+
+#include "policies/dynamic_batch/dynamic_batch.h"
+#include "policies/fifo/fifo.h"
+#include "policies/immediate/immediate.h"
+#include "policies/static_batch/static_batch.h"
+#include "policies/vllm_v1/vllm_v1.h"
+
+namespace schedtwin {
+
+std::span<const PolicyInfo* const> Policies() {
+  static const std::array<const PolicyInfo*, 5> kPolicies = {
+      &DynamicBatchInfo(), &FifoInfo(), &ImmediateInfo(), &StaticBatchInfo(), &VllmV1Info()};
+  return kPolicies;
+}
+
+const PolicyInfo* FindPolicy(std::string_view name) {
+  for (const PolicyInfo* info : Policies()) {
+    if (info->name == name) return info;
+  }
+  return nullptr;
+}
+
+}  // namespace schedtwin
