@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "experiments/store/row_writer.h"
@@ -56,7 +57,8 @@ class RowRecorder final : public Recorder {
   absl::Status Flush();
 
   SummaryRecorder& summary() { return summary_; }
-  const RowBuffer& rows() const { return rows_; }
+  /// What was kept, for someone else to write. REQUIRES: there is no writer.
+  RowBuffer TakeRows() { return std::move(rows_); }
   /// Time spent writing batches so far, to be taken off the loop's wall time.
   std::int64_t write_ns() const { return write_ns_; }
 

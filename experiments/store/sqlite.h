@@ -49,6 +49,8 @@ class Statement {
   int columns() const;
   std::string_view column_name(int column) const;
   bool is_null(int column) const;
+  bool is_integer(int column) const;
+  bool is_text(int column) const;
   std::int64_t integer(int column) const;
   double real(int column) const;
   /// Valid until the next Step or Reset.

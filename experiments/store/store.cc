@@ -198,7 +198,11 @@ absl::Status Store::Publish(std::int64_t run, const RunOutcome& outcome) {
   if (database_.changes() != 1) {
     return absl::InternalError(Cat("run ", run, " is no longer open in ", database_.path()));
   }
-  status = InsertMetrics(run, Flatten(outcome.metrics));
+  std::vector<MetricRow> rows = Flatten(outcome.metrics);
+  for (const auto& [reason, count] : outcome.refused) {
+    rows.push_back({"refusals", reason, static_cast<double>(count)});
+  }
+  status = InsertMetrics(run, rows);
   if (!status.ok()) return status;
   return transaction->Commit();
 }

@@ -56,6 +56,7 @@ struct RunOutcome {
   std::string outcome_digest, decision_digest;
   std::int64_t requests = 0;  ///< that arrived
   std::int64_t events = 0, steps = 0, refusals = 0;
+  std::vector<std::pair<std::string_view, std::int64_t>> refused;  ///< refusals by reason
   double wall_s = 0, process_s = 0;
   RunMetrics metrics;
 };

@@ -1,0 +1,30 @@
+// The flags that say what to run, shared by `sim` and `sweep`, and how they and an experiment file
+// become one Experiment: the file first, then the flags over it. One thread.
+#ifndef SCHEDTWIN_EXPERIMENTS_CLI_RUN_FLAGS_H_
+#define SCHEDTWIN_EXPERIMENTS_CLI_RUN_FLAGS_H_
+
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "experiments/cli/flags.h"
+#include "experiments/experiment.h"
+
+namespace schedtwin::cli {
+
+inline constexpr std::string_view kDefaultDb = "schedtwin.db";
+
+/// Declares --trace ... --record, --db and --json; `default_record` is for the help.
+void AddRunFlags(Flags* flags, std::string_view default_record);
+/// Declares the flags that choose and transform a trace: --trace is not among them.
+void AddTraceFlags(Flags* flags);
+void AddDbFlag(Flags* flags);
+void AddJsonFlag(Flags* flags);
+
+/// The experiment file, if one is given as the first argument, overridden by the flags.
+absl::StatusOr<Experiment> ReadExperiment(const Flags& flags);
+/// Only the trace's flags.
+absl::Status ApplyTraceFlags(const Flags& flags, Experiment* experiment);
+
+}  // namespace schedtwin::cli
+
+#endif  // SCHEDTWIN_EXPERIMENTS_CLI_RUN_FLAGS_H_

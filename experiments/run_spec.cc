@@ -1,0 +1,275 @@
+#include "experiments/run_spec.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "experiments/text.h"
+#include "policies/registry.h"
+#include "traces/open.h"
+#include "traces/ratio.h"
+
+namespace schedtwin {
+namespace {
+
+constexpr std::array<std::string_view, 4> kRecordLevels = {"summary", "requests", "steps", "full"};
+constexpr std::int64_t kMostDevices = 4096;
+
+absl::Status Invalid(std::string message) { return absl::InvalidArgumentError(std::move(message)); }
+
+/// The same error with the place before it.
+absl::Status At(std::string_view where, const absl::Status& status) {
+  return absl::Status(status.code(), Cat(where, ": ", std::string(status.message())));
+}
+
+std::string_view WhereOf(const Experiment& experiment, std::string_view path,
+                         std::string_view fallback) {
+  const Setting* setting = experiment.Find(path);
+  return setting == nullptr ? fallback : std::string_view(setting->where);
+}
+
+// A list where one value is meant is the commonest mistake; say where lists belong.
+std::string ListHint(std::string_view text) {
+  const bool list =
+      text.find(',') != std::string_view::npos || text.find("..") != std::string_view::npos;
+  return list ? " (lists are for `schedtwin sweep`)" : "";
+}
+
+absl::Status ReadInteger(const Experiment& experiment, std::string_view path, std::int64_t min,
+                         std::int64_t max, std::int64_t* out) {
+  const Setting* setting = experiment.Find(path);
+  if (setting == nullptr) return absl::OkStatus();
+  const std::optional<std::int64_t> value = ParseInteger(setting->text);
+  if (!value.has_value() || *value < min || *value > max) {
+    return Invalid(Cat(setting->where, ": ", path, " cannot be '", setting->text,
+                       "'; it takes an integer from ", min, " to ", max, ListHint(setting->text)));
+  }
+  *out = *value;
+  return absl::OkStatus();
+}
+
+absl::Status ReadDuration(const Experiment& experiment, std::string_view path,
+                          std::optional<Duration>* out) {
+  const Setting* setting = experiment.Find(path);
+  if (setting == nullptr) return absl::OkStatus();
+  Duration value;
+  if (!ParseDuration(setting->text, &value) || value <= Duration()) {
+    return Invalid(
+        Cat(setting->where, ": ", path, " cannot be '", setting->text,
+            "'; it takes a duration above zero with its unit, such as 250us, 10ms, 1.5s or "
+            "2min",
+            ListHint(setting->text)));
+  }
+  *out = value;
+  return absl::OkStatus();
+}
+
+absl::Status ReadRatio(const Experiment& experiment, std::string_view path, Ratio* out) {
+  const Setting* setting = experiment.Find(path);
+  if (setting == nullptr) return absl::OkStatus();
+  const absl::StatusOr<Ratio> value = ParseRatio(setting->text, setting->where);
+  if (!value.ok()) {
+    return absl::Status(value.status().code(),
+                        Cat(std::string(value.status().message()), ListHint(setting->text)));
+  }
+  *out = *value;
+  return absl::OkStatus();
+}
+
+absl::Status ReadSeed(const Experiment& experiment, std::int64_t* out) {
+  return ReadInteger(experiment, "seed", 0, std::numeric_limits<std::int64_t>::max(), out);
+}
+
+std::vector<std::string_view> PolicyNames() {
+  std::vector<std::string_view> names;
+  for (const PolicyInfo* policy : Policies()) names.push_back(policy->name);
+  return names;
+}
+
+// Every parameter by name and text; `given` are those that the experiment sets.
+std::vector<ParameterValue> ValuesAsText(
+    const PolicyInfo& policy, std::span<const std::pair<std::string, std::string>> given) {
+  std::vector<ParameterValue> values;
+  for (const ParameterSpec& parameter : policy.parameters) {
+    ParameterValue value = {std::string(parameter.name), std::string(parameter.default_text), true};
+    for (const auto& [name, text] : given) {
+      if (name == parameter.name) value = {name, text, false};
+    }
+    values.push_back(std::move(value));
+  }
+  return values;
+}
+
+absl::Status ReadParameters(const Experiment& experiment, RunSpec* spec) {
+  std::vector<std::string_view> names;
+  for (const ParameterSpec& parameter : spec->policy->parameters) names.push_back(parameter.name);
+  std::vector<std::pair<std::string, std::string>> given;
+  std::string error;
+  for (const Setting* setting : experiment.parameters()) {
+    const std::string name = setting->path.substr(std::string_view("policy.").size());
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      return Invalid(Cat(setting->where, ": policy ", spec->policy->name, " has no parameter '",
+                         name, "'", DidYouMean(name, names)));
+    }
+    const std::pair<std::string, std::string> one = {name, setting->text};
+    if (!Parameters::Parse(spec->policy->parameters, std::span(&one, 1), &spec->parameters,
+                           &error)) {
+      return Invalid(Cat(setting->where, ": ", error, ListHint(setting->text)));
+    }
+    given.push_back(one);
+  }
+  if (!Parameters::Parse(spec->policy->parameters, given, &spec->parameters, &error)) {
+    return absl::InternalError(Cat("policy ", spec->policy->name, ": ", error));
+  }
+  spec->parameter_values = ValuesAsText(*spec->policy, given);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string_view RecordLevelName(RecordLevel level) {
+  return kRecordLevels[static_cast<std::size_t>(level)];
+}
+
+absl::Status Resolver::ResolvePolicy(const Experiment& experiment, RunSpec* spec) {
+  const std::string_view name = experiment.TextOr("policy.name", defaults_.policy);
+  spec->policy = FindPolicy(name);
+  if (spec->policy == nullptr) {
+    return Invalid(Cat(WhereOf(experiment, "policy.name", "policy"), ": unknown policy '", name,
+                       "'", DidYouMean(name, PolicyNames()), ListHint(name)));
+  }
+  return ReadParameters(experiment, spec);
+}
+
+absl::Status Resolver::ResolveProfile(const Experiment& experiment, RunSpec* spec) {
+  const std::string name(experiment.TextOr(
+      "profile", spec->policy->decoder ? defaults_.decoder_profile : defaults_.one_shot_profile));
+  std::shared_ptr<const LoadedProfile>& cached = profiles_[name];
+  if (cached == nullptr) {
+    absl::StatusOr<Profile> profile = LoadProfile(name);
+    if (!profile.ok()) return At(WhereOf(experiment, "profile", "profile"), profile.status());
+    StepTimeModel model(*profile);
+    cached =
+        std::make_shared<const LoadedProfile>(LoadedProfile{*std::move(profile), std::move(model)});
+  }
+  spec->profile = cached;
+  return absl::OkStatus();
+}
+
+absl::Status Resolver::ResolveTrace(const Experiment& experiment, RunSpec* spec) {
+  absl::Status status = ReadRatio(experiment, "trace.rate_scale", &spec->view.rate_scale);
+  if (!status.ok()) return status;
+  status = ReadRatio(experiment, "trace.length_scale", &spec->view.length_scale);
+  if (!status.ok()) return status;
+  std::int64_t limit = -1;
+  status =
+      ReadInteger(experiment, "trace.limit", 1, std::numeric_limits<std::int64_t>::max(), &limit);
+  if (!status.ok()) return status;
+  if (limit > 0) spec->view.limit = static_cast<std::uint64_t>(limit);
+  std::optional<Duration> duration;
+  status = ReadDuration(experiment, "trace.duration", &duration);
+  if (!status.ok()) return status;
+  if (duration.has_value()) spec->view.duration = *duration;
+
+  const std::string source(experiment.TextOr("trace.source", defaults_.trace));
+  const std::string format(experiment.TextOr("trace.format", ""));
+  const std::string key = Cat(source, "\n", format);
+  // A trace that draws nothing is the same under every seed, and is kept without one.
+  std::shared_ptr<const Trace> trace;
+  for (const std::string& name : {key, Cat(key, "\n", spec->seed)}) {
+    if (const auto found = traces_.find(name); found != traces_.end()) trace = found->second;
+  }
+  if (trace == nullptr) {
+    absl::StatusOr<std::shared_ptr<const Trace>> opened = OpenTrace(
+        {.spec = source, .format = format, .seed = static_cast<std::uint64_t>(spec->seed)});
+    if (!opened.ok()) return At(WhereOf(experiment, "trace.source", "trace"), opened.status());
+    trace = *std::move(opened);
+    traces_[trace->provenance.draws == 0 ? key : Cat(key, "\n", spec->seed)] = trace;
+  }
+  spec->trace = std::move(trace);
+  return absl::OkStatus();
+}
+
+absl::Status Resolver::CheckTogether(const Experiment& experiment, const RunSpec& spec) {
+  const Profile& profile = spec.profile->profile;
+  const bool one_shot = profile.kind == ModelKind::kOneShot;
+  const std::string_view kind = ModelKindName(profile.kind);
+  if (one_shot ? !spec.policy->one_shot : !spec.policy->decoder) {
+    return Invalid(
+        Cat(WhereOf(experiment, "profile", "profile"), ": profile ", profile.name, " is of a ",
+            kind, " model (", profile.model, "), which policy ", spec.policy->name,
+            " does not drive; choose another --profile or --policy (`schedtwin policies` tells "
+            "who drives what)"));
+  }
+  if (const Setting* model = experiment.Find("model");
+      model != nullptr && model->text != profile.model) {
+    return Invalid(Cat(model->where, ": profile ", profile.name, " is of model ", profile.model,
+                       ", not '", model->text,
+                       "'; leave the model out, or choose another --profile"));
+  }
+  if (one_shot) {
+    for (const char* path : {"slo.ttft", "slo.tpot"}) {
+      if (const Setting* slo = experiment.Find(path); slo != nullptr) {
+        return Invalid(Cat(slo->where, ": ", profile.model, " answers in one launch, so it has no ",
+                           std::string_view(path).substr(4), " to set a target for; use e2e"));
+      }
+    }
+    return absl::OkStatus();
+  }
+  const auto bare =
+      std::find_if(spec.trace->rows.begin(), spec.trace->rows.end(),
+                   [](const TraceRow& r) { return r.prompt_tokens == 0 || r.output_tokens == 0; });
+  if (bare == spec.trace->rows.end()) return absl::OkStatus();
+  return Invalid(Cat(WhereOf(experiment, "trace.source", "trace"), ": request ",
+                     bare - spec.trace->rows.begin(), " of ", spec.trace->provenance.source,
+                     " has no prompt or output tokens, which ", profile.model,
+                     " needs; use a trace with lengths, or the profile of a one-shot model"));
+}
+
+absl::StatusOr<RunSpec> Resolver::Resolve(const Experiment& experiment) {
+  if (!experiment.axes().empty()) {
+    return Invalid(Cat(experiment.axes().front().where,
+                       ": an experiment with axes is many runs; use `schedtwin sweep`"));
+  }
+  RunSpec spec;
+  std::int64_t devices = 1;
+  absl::Status status = ReadSeed(experiment, &spec.seed);
+  if (status.ok()) status = ReadInteger(experiment, "devices", 1, kMostDevices, &devices);
+  if (status.ok()) status = ReadDuration(experiment, "slo.ttft", &spec.slo.ttft);
+  if (status.ok()) status = ReadDuration(experiment, "slo.tpot", &spec.slo.tpot);
+  if (status.ok()) status = ReadDuration(experiment, "slo.e2e", &spec.slo.e2e);
+  if (!status.ok()) return status;
+  spec.devices = static_cast<std::uint32_t>(devices);
+
+  const std::string_view record = experiment.TextOr("record", defaults_.record);
+  const auto level = std::find(kRecordLevels.begin(), kRecordLevels.end(), record);
+  if (level == kRecordLevels.end()) {
+    return Invalid(Cat(WhereOf(experiment, "record", "record"), ": record cannot be '", record, "'",
+                       DidYouMean(record, kRecordLevels), ListHint(record)));
+  }
+  spec.record = static_cast<RecordLevel>(level - kRecordLevels.begin());
+
+  status = ResolvePolicy(experiment, &spec);
+  if (status.ok()) status = ResolveProfile(experiment, &spec);
+  if (status.ok()) status = ResolveTrace(experiment, &spec);
+  if (status.ok()) status = CheckTogether(experiment, spec);
+  if (!status.ok()) return status;
+  spec.view.as_units = spec.profile->profile.kind == ModelKind::kOneShot;
+  const absl::StatusOr<std::unique_ptr<TraceSource>> source =
+      TraceSource::Create(spec.trace, spec.view);
+  if (!source.ok()) return source.status();
+  spec.experiment = experiment.ToText();
+  return spec;
+}
+
+absl::StatusOr<std::unique_ptr<TraceSource>> Resolver::OpenSource(const Experiment& experiment) {
+  RunSpec spec;
+  absl::Status status = ReadSeed(experiment, &spec.seed);
+  if (status.ok()) status = ResolveTrace(experiment, &spec);
+  if (!status.ok()) return status;
+  return TraceSource::Create(spec.trace, spec.view);
+}
+
+}  // namespace schedtwin

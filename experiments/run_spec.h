@@ -1,0 +1,86 @@
+// RunSpec: one run, ready to go: every name looked up, every number parsed, every combination
+// checked. Made by Resolver from an Experiment; consumed by runner.h. Trace and profile are shared
+// and constant, so the thousands of specs of a sweep cost little and can be run on any threads at
+// once.
+#ifndef SCHEDTWIN_EXPERIMENTS_RUN_SPEC_H_
+#define SCHEDTWIN_EXPERIMENTS_RUN_SPEC_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "experiments/experiment.h"
+#include "experiments/row_recorder.h"
+#include "experiments/slo.h"
+#include "experiments/store/store.h"
+#include "policies/api/policy.h"
+#include "policies/profile/profile.h"
+#include "policies/profile/step_time.h"
+#include "traces/source.h"
+#include "traces/trace.h"
+
+namespace schedtwin {
+
+/// A profile with the step-time model compiled from it.
+struct LoadedProfile {
+  Profile profile;
+  StepTimeModel model;
+};
+
+struct RunSpec {
+  std::shared_ptr<const Trace> trace;
+  TraceSourceOptions view;  ///< what of the trace is replayed, and how fast
+  std::shared_ptr<const LoadedProfile> profile;
+  std::uint32_t devices = 1;
+  const PolicyInfo* policy = nullptr;
+  Parameters parameters;
+  std::vector<ParameterValue> parameter_values;  ///< the same as text, defaults included
+  Slo slo;
+  std::int64_t seed = 1;
+  RecordLevel record = RecordLevel::kSummary;
+  std::string experiment;  ///< the settings as an experiment file
+};
+
+/// What a field is when the experiment does not say.
+struct ExperimentDefaults {
+  std::string_view trace = "synth:azure_conv";
+  std::string_view policy = "vllm_v1";
+  std::string_view decoder_profile = "llama3-8b-a100";
+  std::string_view one_shot_profile = "resnet50-t4";  ///< for policies that drive nothing else
+  std::string_view record = "requests";
+};
+
+/// Looks names up, and keeps the traces and profiles it has loaded. One thread; the specs it gives
+/// out may be used on others. Every error is one line that says where the text was written and how
+/// to mend it.
+class Resolver {
+ public:
+  explicit Resolver(const ExperimentDefaults& defaults = {}) : defaults_(defaults) {}
+
+  /// REQUIRES: no field holds a list; that is what TakeAxes is for.
+  absl::StatusOr<RunSpec> Resolve(const Experiment& experiment);
+
+  /// The trace alone, through its view: for commands that look at traffic without running it.
+  absl::StatusOr<std::unique_ptr<TraceSource>> OpenSource(const Experiment& experiment);
+
+ private:
+  absl::Status ResolvePolicy(const Experiment& experiment, RunSpec* spec);
+  absl::Status ResolveProfile(const Experiment& experiment, RunSpec* spec);
+  absl::Status ResolveTrace(const Experiment& experiment, RunSpec* spec);
+  absl::Status CheckTogether(const Experiment& experiment, const RunSpec& spec);
+
+  ExperimentDefaults defaults_;
+  std::map<std::string, std::shared_ptr<const Trace>> traces_;
+  std::map<std::string, std::shared_ptr<const LoadedProfile>> profiles_;
+};
+
+/// "summary", "requests", "steps", "full".
+std::string_view RecordLevelName(RecordLevel level);
+
+}  // namespace schedtwin
+
+#endif  // SCHEDTWIN_EXPERIMENTS_RUN_SPEC_H_

@@ -1,0 +1,142 @@
+#include "experiments/runner.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "experiments/host.h"
+#include "experiments/text.h"
+#include "policies/runtime/digest.h"
+#include "sim/simulate.h"
+
+namespace schedtwin {
+namespace {
+
+constexpr std::array<std::string_view, static_cast<std::size_t>(Refusal::kCount)> kRefusalNames = {
+    "none",         "unknown_device",  "unknown_request", "unknown_plan",
+    "queue_full",   "empty_plan",      "duplicate_entry", "wrong_tokens",
+    "no_capacity",  "no_memory",       "batch_too_large", "not_decoding",
+    "wrong_device", "already_started", "bad_window",      "device_down",
+    "not_standing", "ended",           "bad_argument",    "unsupported"};
+
+// Lets someone watch how far a run is. Only made when someone does.
+class CountedSource final : public RequestSource {
+ public:
+  CountedSource(RequestSource* source, std::atomic<std::uint64_t>* count)
+      : source_(source), count_(count) {}
+
+  Pull Next(RequestSpec* out) override {
+    const Pull pull = source_->Next(out);
+    if (pull == Pull::kRequest) count_->fetch_add(1, std::memory_order_relaxed);
+    return pull;
+  }
+  void OnRequestEnd(std::uint64_t index, EndReason reason, Time now) override {
+    source_->OnRequestEnd(index, reason, now);
+  }
+
+ private:
+  RequestSource* source_;
+  std::atomic<std::uint64_t>* count_;
+};
+
+}  // namespace
+
+std::string_view RunResultName(RunResult result) {
+  switch (result) {
+    case RunResult::kFinished:
+      return "finished";
+    case RunResult::kStalled:
+      return "stalled";
+    case RunResult::kLivelocked:
+      return "livelocked";
+    case RunResult::kInterrupted:
+      break;
+  }
+  return "interrupted";
+}
+
+std::uint64_t ExpectedRequests(const RunSpec& spec) {
+  return std::min<std::uint64_t>(spec.trace->rows.size(), spec.view.limit);
+}
+
+absl::StatusOr<RunResultData> RunSim(const RunSpec& spec, const RunControl& control,
+                                     RowRecorder* recorder) {
+  absl::StatusOr<std::unique_ptr<TraceSource>> trace = TraceSource::Create(spec.trace, spec.view);
+  if (!trace.ok()) return trace.status();
+  RequestSource* source = trace->get();
+  CountedSource counted(source, control.requests_seen);
+  if (control.requests_seen != nullptr) source = &counted;
+
+  const std::unique_ptr<Policy> policy = spec.policy->create(spec.parameters);
+  SimSetup setup;
+  setup.model = &spec.profile->model;
+  setup.device = DeviceInfoOf(spec.profile->profile);
+  setup.devices = spec.devices;
+  setup.world.seed = static_cast<std::uint64_t>(spec.seed);
+  setup.world.stop = control.stop;
+
+  const double thread_before = ThreadSeconds();
+  const auto start = std::chrono::steady_clock::now();
+  RunResultData out;
+  // With a summary alone there is one call less between the loop and the numbers it leaves.
+  Recorder* to = recorder;
+  if (spec.record == RecordLevel::kSummary) to = &recorder->summary();
+  out.summary = Simulate(setup, policy.get(), {&source, 1}, to, recorder->wants());
+  const auto wall = std::chrono::steady_clock::now() - start;
+  out.wall_s =
+      std::chrono::duration<double>(wall).count() - static_cast<double>(recorder->write_ns()) / 1e9;
+  out.thread_s = ThreadSeconds() - thread_before;
+  return out;
+}
+
+RunInfo InfoOf(const RunSpec& spec, std::string_view world) {
+  const Profile& profile = spec.profile->profile;
+  const TraceProvenance& trace = spec.trace->provenance;
+  RunInfo info;
+  info.world = world;
+  info.policy = spec.policy->name;
+  info.parameters = spec.parameter_values;
+  info.model = profile.model;
+  info.devices = spec.devices;
+  info.profile = profile.name;
+  info.profile_hash = DigestText(profile.hash);
+  info.trace = trace.source;
+  info.trace_format = trace.format;
+  info.trace_hash = DigestText(trace.content_hash);
+  if (auto source = TraceSource::Create(spec.trace, spec.view); source.ok()) {
+    info.trace_transforms = Join((*source)->transforms(), " ");
+  }
+  info.seed = spec.seed;
+  info.record = RecordLevelName(spec.record);
+  info.slo = spec.slo;
+  info.version = Version();
+  info.host = HostText();
+  info.experiment = spec.experiment;
+  return info;
+}
+
+RunOutcome OutcomeOf(const RunResultData& result, const RunMetrics& metrics, double process_s) {
+  const RunSummary& summary = result.summary;
+  RunOutcome out;
+  out.result = RunResultName(summary.result);
+  out.result_detail = summary.detail;
+  out.outcome_digest = DigestText(summary.outcome_digest);
+  out.decision_digest = DigestText(summary.decision_digest);
+  out.requests = static_cast<std::int64_t>(summary.requests);
+  out.events = static_cast<std::int64_t>(summary.events);
+  out.steps = static_cast<std::int64_t>(summary.steps);
+  for (std::size_t reason = 1; reason < kRefusalNames.size(); ++reason) {
+    const auto count = static_cast<std::int64_t>(summary.refusals[reason]);
+    out.refusals += count;
+    if (count > 0) out.refused.emplace_back(kRefusalNames[reason], count);
+  }
+  out.wall_s = result.wall_s;
+  out.process_s = process_s;
+  out.metrics = metrics;
+  return out;
+}
+
+}  // namespace schedtwin
