@@ -15,8 +15,7 @@ void ModelDevice::Attach(DeviceId id, CommandRing* commands, ReplySink* replies)
 }
 
 void ModelDevice::Notify(Time now) {
-  DeviceCommand command;
-  while (commands_->Pop(&command)) {
+  commands_->Drain([this, now](const DeviceCommand& command) {
     switch (command.kind) {
       case CommandKind::kJoin:
         ++standing_;
@@ -27,31 +26,42 @@ void ModelDevice::Notify(Time now) {
         standing_context_tokens_ -= command.context_tokens;
         break;
       case CommandKind::kEntry:
-        if (info_.kind == ModelKind::kOneShot) {
-          step_.units += command.tokens;
-        } else if (command.decode) {
-          ++step_.decode_tokens;
-          step_.decode_context_tokens += command.context_tokens + 1;
-        } else {
-          prefills_.push_back({command.tokens, command.context_tokens});
-        }
+        AddEntry(command);
         break;
       case CommandKind::kStep:
         RunStep(command, now);
         break;
     }
+  });
+}
+
+void ModelDevice::AddEntry(const DeviceCommand& command) {
+  if (info_.kind == ModelKind::kOneShot) {
+    step_.units += command.tokens;
+  } else if (command.decode) {
+    ++step_.decode_tokens;
+    step_.decode_context_tokens += command.context_tokens + 1;
+  } else {
+    prefills_.push_back({command.tokens, command.context_tokens});
   }
 }
 
 void ModelDevice::RunStep(const DeviceCommand& command, Time now) {
-  if (command.standing) {
-    standing_context_tokens_ += standing_;  // each member's new token
-    step_.decode_tokens += standing_;
-    step_.decode_context_tokens += standing_context_tokens_;
+  if (command.standing) standing_context_tokens_ += standing_;  // each member's new token
+  Duration took;
+  if (command.entries == 0 && command.tokens == 0) {
+    took = model_->PredictDecode(standing_, standing_context_tokens_);
+  } else {
+    if (command.standing) {
+      step_.decode_tokens += standing_;
+      step_.decode_context_tokens += standing_context_tokens_;
+    }
+    step_.padding_tokens = command.tokens;
+    step_.prefills = prefills_;
+    took = model_->Predict(step_);
+    step_ = StepShape{};
+    prefills_.clear();
   }
-  step_.padding_tokens = command.tokens;
-  step_.prefills = prefills_;
-  const Duration took = model_->Predict(step_);
   const Time start = std::max(now, free_at_);
   free_at_ = start + took;
   replies_->Post({.kind = ReplyKind::kStepDone,
@@ -64,8 +74,6 @@ void ModelDevice::RunStep(const DeviceCommand& command, Time now) {
                   .predicted_ns = took.ns(),
                   .compute_ns = -1},
                  free_at_);
-  step_ = StepShape{};
-  prefills_.clear();
 }
 
 }  // namespace schedtwin

@@ -25,6 +25,7 @@ class ModelDevice final : public DevicePort {
   void Notify(Time now) override;
 
  private:
+  void AddEntry(const DeviceCommand& command);
   void RunStep(const DeviceCommand& command, Time now);
 
   DeviceInfo info_;

@@ -67,7 +67,7 @@ void DeviceDriver::Detach(std::uint32_t id) {
 // ---- Queue ----
 
 void DeviceDriver::StartIfIdle() {
-  while (!running_ && !queue_.empty()) {
+  while (running_ == nullptr && !queue_.empty()) {
     const PlanId id = queue_.front();
     PlanRecord& plan = *core_->plans.Find(id);
     if (!ReadyToRun(id, plan)) return;
@@ -86,8 +86,8 @@ void DeviceDriver::StartIfIdle() {
     }
     plan.state = PlanState::kRunning;
     plan.start = core_->now;
-    running_ = true;
-    Submit(id, plan);
+    running_ = &plan;
+    Submit(id, plan, plan.standing ? standing_.Growth() : 0);
   }
 }
 
@@ -140,13 +140,13 @@ void DeviceDriver::Retire(PlanId id) {
 
 // ---- Steps ----
 
-void DeviceDriver::Submit(PlanId id, PlanRecord& plan) {
+void DeviceDriver::Submit(PlanId id, PlanRecord& plan, std::uint32_t standing_growth) {
   step_ = StepInFlight{};
-  SubmitEntries(plan, &step_);
+  if (!plan.entries.empty()) SubmitEntries(plan, &step_);
   if (plan.standing) {
     step_.decode_tokens += standing_.size();
     step_.decode_context_tokens += standing_.context_tokens();
-    if (view_->total_blocks > 0) memory_.GrowStanding();
+    if (standing_growth > 0) memory_.GrowStanding(standing_growth);
     standing_.OnStepSubmitted();
   }
   memory_.OnStepSubmitted();
@@ -184,8 +184,8 @@ void DeviceDriver::SubmitEntries(const PlanRecord& plan, StepInFlight* step) {
 }
 
 bool DeviceDriver::OnStepDone(const DeviceReply& reply) {
-  SCHEDTWIN_CHECK(running_ && queue_.front() == reply.plan);
-  PlanRecord& plan = *core_->plans.Find(reply.plan);
+  SCHEDTWIN_CHECK(running_ != nullptr && queue_.front() == reply.plan);
+  PlanRecord& plan = *running_;
   ++plan.steps_done;
   ++core_->steps;
   ++core_->progress;
@@ -197,7 +197,7 @@ bool DeviceDriver::OnStepDone(const DeviceReply& reply) {
   for (std::size_t i = 0; i < plan.entries.size(); ++i) {
     BookEntry(plan.entries[i], plan.marks[i], reply);
   }
-  FinishRequests();
+  if (!finished_ids_.empty()) FinishRequests();
   if (core_->wants.steps) [[unlikely]] RecordStep(reply);
   if (!finished_.empty()) {
     EndPlan(PlanEnd::kFinish, reply.end);
@@ -245,7 +245,6 @@ void DeviceDriver::BookToken(std::uint32_t id, Time end) {
 }
 
 void DeviceDriver::FinishRequests() {
-  if (finished_ids_.empty()) return;
   std::sort(finished_ids_.begin(), finished_ids_.end());
   for (const std::uint32_t id : finished_ids_) {
     Detach(id);
@@ -274,20 +273,19 @@ void DeviceDriver::RecordStep(const DeviceReply& reply) {
 
 bool DeviceDriver::Continue() {
   continuing_ = false;
-  const PlanId id = queue_.front();
-  PlanRecord& plan = *core_->plans.Find(id);
+  PlanRecord& plan = *running_;
   if (plan.cut) {
     EndPlan(PlanEnd::kCut, core_->now);
     return true;
   }
-  DropStale(plan, /*promised=*/false);
+  if (!plan.entries.empty()) DropStale(plan, /*promised=*/false);
   if (plan.entries.empty() && (!plan.standing || standing_.size() == 0)) {
     EndPlan(PlanEnd::kEmpty, core_->now);
     return true;
   }
-  const std::uint32_t growth =
-      (plan.standing ? standing_.Growth() : 0) + ListedGrowth(plan);
-  if (view_->total_blocks > 0 && growth > view_->free_blocks) {
+  const std::uint32_t growth = plan.standing ? standing_.Growth() : 0;
+  const std::uint32_t listed_growth = plan.entries.empty() ? 0 : ListedGrowth(plan);
+  if (growth + listed_growth > view_->free_blocks && view_->total_blocks > 0) {
     EndPlan(PlanEnd::kMemory, core_->now);
     return true;
   }
@@ -297,7 +295,7 @@ bool DeviceDriver::Continue() {
     plan.marks[i].context_tokens = hot.scheduled_tokens++;
     ++hot.known_tokens;
   }
-  Submit(id, plan);
+  Submit(queue_.front(), plan, growth);
   return false;
 }
 
@@ -312,11 +310,11 @@ std::uint32_t DeviceDriver::ListedGrowth(const PlanRecord& plan) const {
 
 void DeviceDriver::EndPlan(PlanEnd why, Time end) {
   const PlanId id = queue_.front();
-  PlanRecord& plan = *core_->plans.Find(id);
+  PlanRecord& plan = *running_;
   for (const Entry& entry : plan.entries) --core_->requests.hot(entry.request.value).in_flight;
   queue_.pop_front();
   view_->queued = static_cast<std::uint32_t>(queue_.size());
-  running_ = false;
+  running_ = nullptr;
   done_ = {id, view_->id, why, plan.steps_done, plan.start, end, plan.entries, finished_};
   StartIfIdle();
 }

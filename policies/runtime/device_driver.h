@@ -76,7 +76,7 @@ class DeviceDriver {
   void DropStale(PlanRecord& plan, bool promised);
   bool ReadyToRun(PlanId id, PlanRecord& plan);
   void DropHead(PlanEnd why);
-  void Submit(PlanId id, PlanRecord& plan);
+  void Submit(PlanId id, PlanRecord& plan, std::uint32_t standing_growth);
   void SubmitEntries(const PlanRecord& plan, StepInFlight* step);
   void Send(const DeviceCommand& command);
   void BookStanding(const DeviceReply& reply);
@@ -97,7 +97,7 @@ class DeviceDriver {
   DeviceMemory memory_;
 
   std::deque<PlanId> queue_;  ///< the head runs, or is next
-  bool running_ = false;
+  PlanRecord* running_ = nullptr;  ///< the head, once it has started
   bool continuing_ = false;
   TimerId retry_;
   StepInFlight step_;

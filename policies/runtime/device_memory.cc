@@ -73,13 +73,13 @@ void DeviceMemory::Drop(std::uint32_t id) {
   Sync();
 }
 
-void DeviceMemory::GrowStanding() {
+void DeviceMemory::GrowStanding(std::uint32_t blocks) {
   if (pool_.identifies()) {
     standing_->ForEachGrowing([this](std::uint32_t id) {
       SCHEDTWIN_CHECK(pool_.Take(id, 1));
     });
   } else {
-    pool_.TakeCounted(standing_->Growth());
+    pool_.TakeCounted(blocks);
   }
   Sync();
 }

@@ -33,8 +33,8 @@ class DeviceMemory final : public Memory {
   const KvPool& pool() const { return pool_; }
   /// Tokens that the request's blocks hold; all that can be, where the model keeps no KV.
   std::uint32_t Capacity(const RequestHot& hot) const;
-  /// Takes what the next step of the standing set needs. REQUIRES: it fits.
-  void GrowStanding();
+  /// Takes what the next step of the standing set needs: `blocks`. REQUIRES: they fit.
+  void GrowStanding(std::uint32_t blocks);
   /// One more block for a listed request. REQUIRES: it fits.
   void GrowListed(std::uint32_t id);
   /// Gives back all of a request's blocks and forgets what was computed of it.

@@ -71,12 +71,13 @@ class CommandRing {
     head_.store(head + 1, std::memory_order_release);
     return true;
   }
-  bool Pop(DeviceCommand* command) {
-    const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
-    if (tail == head_.load(std::memory_order_acquire)) return false;
-    *command = slots_[tail & mask_];
-    tail_.store(tail + 1, std::memory_order_release);
-    return true;
+  /// Calls visit(command) for each command that is there, in order.
+  template <class Visit>
+  void Drain(Visit visit) {
+    std::uint32_t tail = tail_.load(std::memory_order_relaxed);
+    const std::uint32_t head = head_.load(std::memory_order_acquire);
+    for (; tail != head; ++tail) visit(static_cast<const DeviceCommand&>(slots_[tail & mask_]));
+    tail_.store(tail, std::memory_order_release);
   }
 
  private:

@@ -6,18 +6,14 @@
 
 namespace schedtwin {
 
-TimerId EventQueue::Push(Time when, std::uint64_t order, const Event& event) {
-  std::uint32_t slot = free_slot_;
-  if (slot == kNoSlot) {
-    slot = static_cast<std::uint32_t>(slots_.size());
-    slots_.emplace_back();
-  } else {
-    free_slot_ = slots_[slot].position;
-  }
-  slots_[slot].event = event;
+std::uint32_t EventQueue::AddSlot() {
+  slots_.emplace_back();
+  return static_cast<std::uint32_t>(slots_.size() - 1);
+}
+
+void EventQueue::PushHeap(const Node& node) {
   heap_.emplace_back();
-  SiftUp(heap_.size() - 1, Node{when.ns(), order, slot});
-  return {slot, slots_[slot].generation};
+  SiftUp(heap_.size() - 1, node);
 }
 
 bool EventQueue::Pending(TimerId id) const {
@@ -26,34 +22,38 @@ bool EventQueue::Pending(TimerId id) const {
 
 bool EventQueue::Move(TimerId id, Time when, std::uint64_t order) {
   if (!Pending(id)) return false;
-  const std::size_t position = slots_[id.slot].position;
   const Node node{when.ns(), order, id.slot};
-  if (position > 0 && node.Before(heap_[(position - 1) / 4])) {
-    SiftUp(position, node);
+  const std::uint32_t position = slots_[id.slot].position;
+  if (position == kFront) {
+    has_front_ = false;
   } else {
-    SiftDown(position, node);
+    RemoveNode(position);
   }
+  Insert(node);
   return true;
 }
 
 bool EventQueue::Cancel(TimerId id) {
   if (!Pending(id)) return false;
-  Remove(slots_[id.slot].position);
+  const std::uint32_t position = slots_[id.slot].position;
+  if (position == kFront) {
+    has_front_ = false;
+  } else {
+    RemoveNode(position);
+  }
+  FreeSlot(id.slot);
   return true;
 }
 
-Event EventQueue::Pop() {
+Event EventQueue::PopHeap() {
   SCHEDTWIN_CHECK(!heap_.empty());
-  const Event event = slots_[heap_[0].slot].event;
-  Remove(0);
-  return event;
+  const std::uint32_t slot = heap_[0].slot;
+  RemoveNode(0);
+  FreeSlot(slot);
+  return slots_[slot].event;
 }
 
-void EventQueue::Remove(std::size_t position) {
-  const std::uint32_t slot = heap_[position].slot;
-  ++slots_[slot].generation;  // from now on every handle to it is stale
-  slots_[slot].position = free_slot_;
-  free_slot_ = slot;
+void EventQueue::RemoveNode(std::size_t position) {
   const Node last = heap_.back();
   heap_.pop_back();
   if (position == heap_.size()) return;
@@ -94,6 +94,10 @@ void EventQueue::SiftDown(std::size_t position, Node node) {
 void EventQueue::Latch(Time now) {
   // The due nodes are a subtree at the root. Their times become equal, and then only that subtree, small,
   // needs its order again: lift each due node in order of position, parents first.
+  if (has_front_) {
+    has_front_ = false;
+    PushHeap(front_);
+  }
   std::vector<std::size_t>& due = latched_;
   due.clear();
   if (!heap_.empty() && heap_[0].time_ns < now.ns()) due.push_back(0);

@@ -1,5 +1,7 @@
 // EventQueue: everything that is still to happen, in one implicit 4-ary heap with handles and eager cancel
 // (tombstones inflate a queue of timeouts; node-based heaps and calendar queues lose or collapse on ties).
+// The earliest event may be held in front of the heap: the end of a step, posted and popped next, never
+// touches it.
 // Keys are (time, order word), so equal times pop in the total order of order.h. Handles are {slot,
 // generation}: a stale one is a harmless miss. One thread; no allocation once it has grown.
 #ifndef SCHEDTWIN_POLICIES_RUNTIME_EVENT_QUEUE_H_
@@ -31,17 +33,32 @@ struct Event {
 class EventQueue {
  public:
   /// Adds an event; the handle stays good until it is popped or cancelled.
-  TimerId Push(Time when, std::uint64_t order, const Event& event);
+  TimerId Push(Time when, std::uint64_t order, const Event& event) {
+    const std::uint32_t slot = TakeSlot();
+    slots_[slot].event = event;
+    Insert(Node{when.ns(), order, slot});
+    return {slot, slots_[slot].generation};
+  }
   /// Moves a pending event; false if it has gone.
   bool Move(TimerId id, Time when, std::uint64_t order);
   /// Removes a pending event; false if it has gone.
   bool Cancel(TimerId id);
 
-  bool empty() const { return heap_.empty(); }
-  std::size_t size() const { return heap_.size(); }
-  Time NextTime() const { return heap_.empty() ? Time::Infinite() : Time::Nanos(heap_[0].time_ns); }
+  bool empty() const { return !has_front_ && heap_.empty(); }
+  std::size_t size() const { return heap_.size() + (has_front_ ? 1 : 0); }
+  Time NextTime() const {
+    if (has_front_) return Time::Nanos(front_.time_ns);
+    return heap_.empty() ? Time::Infinite() : Time::Nanos(heap_[0].time_ns);
+  }
   /// REQUIRES: !empty().
-  Event Pop();
+  Event Pop() {
+    if (has_front_) {
+      has_front_ = false;
+      FreeSlot(front_.slot);
+      return slots_[front_.slot].event;
+    }
+    return PopHeap();
+  }
 
   /// Makes everything due by `now` simultaneous at `now`: what one wake of a real clock has collected is
   /// ordered by class, not by how late each part is.
@@ -63,8 +80,41 @@ class EventQueue {
     std::uint32_t generation = 0;
   };
 
+  /// Puts a node in front if it comes before all others, else into the heap.
+  void Insert(const Node& node) {
+    if (!has_front_) {
+      if (heap_.empty() || node.Before(heap_[0])) {
+        SetFront(node);
+        return;
+      }
+    } else if (node.Before(front_)) {
+      PushHeap(front_);
+      SetFront(node);
+      return;
+    }
+    PushHeap(node);
+  }
+  void SetFront(const Node& node) {
+    front_ = node;
+    has_front_ = true;
+    slots_[node.slot].position = kFront;
+  }
+  std::uint32_t TakeSlot() {
+    const std::uint32_t slot = free_slot_;
+    if (slot == kNoSlot) return AddSlot();
+    free_slot_ = slots_[slot].position;
+    return slot;
+  }
+  void FreeSlot(std::uint32_t slot) {
+    ++slots_[slot].generation;  // from now on every handle to it is stale
+    slots_[slot].position = free_slot_;
+    free_slot_ = slot;
+  }
+  std::uint32_t AddSlot();
+  Event PopHeap();
+  void PushHeap(const Node& node);
   bool Pending(TimerId id) const;
-  void Remove(std::size_t position);
+  void RemoveNode(std::size_t position);
   void SiftUp(std::size_t position, Node node);
   void SiftDown(std::size_t position, Node node);
   void Place(std::size_t position, const Node& node) {
@@ -73,6 +123,9 @@ class EventQueue {
   }
 
   static constexpr std::uint32_t kNoSlot = 0xffffffffu;
+  static constexpr std::uint32_t kFront = 0xfffffffeu;  ///< position of the node held in front
+  Node front_{};
+  bool has_front_ = false;
   std::vector<Node> heap_;
   std::vector<Slot> slots_;
   std::uint32_t free_slot_ = kNoSlot;

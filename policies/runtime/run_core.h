@@ -34,16 +34,21 @@ class TurnSet {
     slot_free_.assign(devices, 0);
   }
   void Add(std::uint32_t device, bool slot_free) {
-    due_[device / 64] |= std::uint64_t{1} << (device % 64);
+    const std::uint64_t bit = std::uint64_t{1} << (device % 64);
+    count_ += (due_[device / 64] & bit) == 0;
+    due_[device / 64] |= bit;
     slot_free_[device] |= static_cast<std::uint8_t>(slot_free);
   }
+  bool empty() const { return count_ == 0; }
   /// The lowest device that is due, or false.
   bool Pop(std::uint32_t* device) {
+    if (count_ == 0) return false;
     for (std::size_t word = 0; word < due_.size(); ++word) {
       if (due_[word] == 0) continue;
       *device = static_cast<std::uint32_t>(64 * word) +
                 static_cast<std::uint32_t>(std::countr_zero(due_[word]));
       due_[word] &= due_[word] - 1;
+      --count_;
       return true;
     }
     return false;
@@ -56,6 +61,7 @@ class TurnSet {
   }
 
  private:
+  std::uint32_t count_ = 0;
   std::vector<std::uint64_t> due_;
   std::vector<std::uint8_t> slot_free_;
 };
@@ -74,6 +80,7 @@ struct RunCore {
   std::uint64_t plan_serial = 0;  ///< counts checks of plans
 
   std::vector<SourceState> sources;
+  std::uint32_t open_sources = 0;          ///< not dry yet
   std::vector<std::uint32_t> pull_again;  ///< sources to ask again: one of their requests has ended
 
   std::uint64_t steps = 0;

@@ -90,24 +90,14 @@ std::uint32_t StandingSet::OwnedBlocks(std::uint32_t id) const {
   return hot.owned_blocks + (clock_->submitted - first + block_tokens_ - 1) / block_tokens_;
 }
 
-std::uint32_t StandingSet::Growth() const {
-  if (block_tokens_ == 0) return 0;
-  std::uint32_t growth = histogram_[residue_];
+std::uint32_t StandingSet::DormantGrowth() const {
+  std::uint32_t growth = 0;
   const std::uint32_t step = clock_->submitted;
   for (std::uint32_t id = growth_heads_[step % kBuckets]; id != kNil;
        id = requests_->node(id).growth_next) {
     if (requests_->node(id).growth_step == step) ++growth;
   }
   return growth;
-}
-
-void StandingSet::OnStepSubmitted() {
-  context_sum_ += members_.size();
-  if (block_tokens_ > 0) {
-    StartGrowing(clock_->submitted);
-    if (++residue_ == block_tokens_) residue_ = 0;
-  }
-  ++clock_->submitted;
 }
 
 void StandingSet::StartGrowing(std::uint32_t step) {
@@ -174,9 +164,11 @@ void StandingSet::LinkGrowth(std::uint32_t id) {
   node.growth_prev = kNil;
   if (head != kNil) requests_->node(head).growth_prev = id;
   head = id;
+  ++dormant_;
 }
 
 void StandingSet::UnlinkGrowth(std::uint32_t id) {
+  --dormant_;
   const StandingNode& node = requests_->node(id);
   if (node.growth_prev == kNil) {
     growth_heads_[node.growth_step % kBuckets] = node.growth_next;

@@ -41,7 +41,10 @@ class StandingSet {
   void Leave(std::uint32_t id);
 
   /// Blocks that the next step takes.
-  std::uint32_t Growth() const;
+  std::uint32_t Growth() const {
+    if (block_tokens_ == 0) return 0;
+    return histogram_[residue_] + (dormant_ == 0 ? 0 : DormantGrowth());
+  }
   /// Calls visit(id) for each member that takes a block in the next step.
   template <class Visit>
   void ForEachGrowing(Visit visit) const {
@@ -56,7 +59,14 @@ class StandingSet {
   /// Blocks that a member owns now, those the set has grown for it included.
   std::uint32_t OwnedBlocks(std::uint32_t id) const;
 
-  void OnStepSubmitted();
+  void OnStepSubmitted() {
+    context_sum_ += members_.size();
+    if (block_tokens_ > 0) {
+      if (dormant_ > 0) StartGrowing(clock_->submitted);
+      if (++residue_ == block_tokens_) residue_ = 0;
+    }
+    ++clock_->submitted;
+  }
   /// The oldest step in flight ended. Appends the members whose last token it made to `finished`, and
   /// those who left while it ran to `departed`: their tokens are for the caller to count.
   void OnStepDone(Time end, std::vector<std::uint32_t>* finished,
@@ -79,6 +89,8 @@ class StandingSet {
   void UnlinkFinish(std::uint32_t id);
   void LinkGrowth(std::uint32_t id);
   void UnlinkGrowth(std::uint32_t id);
+  /// Of members whose first growth is in the next step.
+  std::uint32_t DormantGrowth() const;
   void StartGrowing(std::uint32_t step);
 
   RequestTable* requests_;
@@ -91,6 +103,7 @@ class StandingSet {
   std::vector<std::uint32_t> finish_heads_;
   std::vector<std::uint32_t> growth_heads_;
   std::vector<std::uint32_t> histogram_;  ///< members that grow at steps of this residue
+  std::uint32_t dormant_ = 0;             ///< members in the growth wheel
   std::uint32_t residue_ = 0;             ///< of the next step
   std::vector<Departed> departed_;
   std::vector<Joined> joined_in_flight_;  ///< whose running hash at the join is not known yet

@@ -35,6 +35,7 @@ World::World(const WorldOptions& options, Policy* policy, TimeSource* time_sourc
   core_->journal.Attach(recorder, core_->wants.log);
   core_->turns.Resize(static_cast<std::uint32_t>(devices.size()));
   for (RequestSource* source : sources) core_->sources.push_back({.source = source});
+  core_->open_sources = static_cast<std::uint32_t>(sources.size());
   views_.resize(devices.size());
   clocks_.resize(devices.size());
   kind_ = devices[0].port->info().kind;
@@ -206,14 +207,20 @@ void World::DeliverArrival(std::uint32_t source_index) {
 }
 
 void World::DeliverReply(std::uint32_t index) {
-  const DeviceReply reply = replies_[index];
-  free_replies_.push_back(index);
+  const DeviceReply& reply = *replies_[index];
   DeviceDriver& driver = *drivers_[reply.device.value];
-  if (driver.OnStepDone(reply)) {
+  const bool ended = driver.OnStepDone(reply);
+  const std::uint32_t device = reply.device.value;
+  free_replies_.push_back(index);
+  if (ended || (AloneAtThisInstant() && driver.Continue())) {
     DeliverDone(driver, driver.done());
-  } else {
-    core_->turns.Add(reply.device.value, /*slot_free=*/false);
+  } else if (driver.continuing()) {
+    core_->turns.Add(device, /*slot_free=*/false);
   }
+}
+
+bool World::AloneAtThisInstant() const {
+  return core_->turns.empty() && core_->events.NextTime() > core_->now;
 }
 
 void World::DeliverPlanStarting(std::uint32_t device, PlanId plan) {
@@ -266,28 +273,23 @@ void World::PullSource(std::uint32_t index) {
       return;
     case Pull::kDry:
       source.dry = true;
+      --core_->open_sources;
       return;
   }
 }
 
 bool World::Finished() const {
-  if (core_->requests.live_requests() > 0) return false;
-  for (const SourceState& source : core_->sources) {
-    if (!source.dry) return false;
-  }
-  return true;
+  return core_->requests.live_requests() == 0 && core_->open_sources == 0;
 }
 
 void World::Post(const DeviceReply& reply, Time due) {
-  std::uint32_t index = 0;
   if (free_replies_.empty()) {
-    index = static_cast<std::uint32_t>(replies_.size());
-    replies_.push_back(reply);
-  } else {
-    index = free_replies_.back();
-    free_replies_.pop_back();
-    replies_[index] = reply;
+    free_replies_.push_back(static_cast<std::uint32_t>(replies_.size()));
+    replies_.push_back(std::make_unique<DeviceReply>());
   }
+  const std::uint32_t index = free_replies_.back();
+  free_replies_.pop_back();
+  *replies_[index] = reply;
   core_->Push(due, EventClass::kDone, reply.device.value, {EventKind::kReply, index, 0});
 }
 

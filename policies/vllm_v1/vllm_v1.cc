@@ -108,10 +108,9 @@ void VllmV1::OnPlanDone(Context& context, const PlanDone& done) {
   Engine& engine = engines_[done.device.value];
   engine.plan = PlanId{};
   engine.cuttable = false;
-  if (!done.finished.empty()) {
-    std::erase_if(engine.running, [&](RequestId request) {
-      return context.request(request).state() == RequestState::kEnded;
-    });
+  for (const RequestId finished : done.finished) {
+    const auto at = std::find(engine.running.begin(), engine.running.end(), finished);
+    if (at != engine.running.end()) engine.running.erase(at);
   }
   if (!mode_.standing_set) return;
   for (const Entry& entry : done.entries) {
