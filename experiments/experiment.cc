@@ -58,9 +58,14 @@ absl::Status CheckPath(std::string_view path, std::string_view where) {
   if (std::find(kPaths.begin(), kPaths.end(), path) != kPaths.end() || IsParameter(path)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      Cat(where, ": there is no field '", path, "'", DidYouMean(path, kPaths),
-          Nearest(path, kPaths).has_value() ? "" : ", policy.PARAMETER"));
+  std::string mend = DidYouMean(path, kPaths);
+  // "max_num_seqs" alone is most likely a parameter without its prefix.
+  if (!Nearest(path, kPaths).has_value()) {
+    mend = path.find('.') == std::string_view::npos
+               ? Cat("; a parameter of the policy is written policy.", path)
+               : Cat(mend, ", policy.PARAMETER");
+  }
+  return absl::InvalidArgumentError(Cat(where, ": there is no field '", path, "'", mend));
 }
 
 // Keeps the first error, in this project's words.

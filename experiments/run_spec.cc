@@ -102,6 +102,24 @@ std::vector<ParameterValue> ValuesAsText(
   return values;
 }
 
+// The experiment with what it left to defaults written out: defaults may change from version to
+// version.
+std::string CompleteText(const Experiment& experiment, const RunSpec& spec) {
+  Experiment complete = experiment;
+  const std::pair<const char*, std::string> fields[] = {
+      {"trace.source", spec.trace->provenance.source},
+      {"profile", spec.profile->profile.name},
+      {"devices", Cat(spec.devices)},
+      {"policy.name", std::string(spec.policy->name)},
+      {"seed", Cat(spec.seed)},
+      {"record", std::string(RecordLevelName(spec.record))},
+  };
+  for (const auto& [path, text] : fields) {
+    if (complete.Find(path) == nullptr) complete.Set(path, text, "default").IgnoreError();
+  }
+  return complete.ToText();
+}
+
 absl::Status ReadParameters(const Experiment& experiment, RunSpec* spec) {
   std::vector<std::string_view> names;
   for (const ParameterSpec& parameter : spec->policy->parameters) names.push_back(parameter.name);
@@ -260,7 +278,7 @@ absl::StatusOr<RunSpec> Resolver::Resolve(const Experiment& experiment) {
   const absl::StatusOr<std::unique_ptr<TraceSource>> source =
       TraceSource::Create(spec.trace, spec.view);
   if (!source.ok()) return source.status();
-  spec.experiment = experiment.ToText();
+  spec.experiment = CompleteText(experiment, spec);
   return spec;
 }
 

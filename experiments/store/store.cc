@@ -95,6 +95,16 @@ void BindOutcome(Statement& update, std::int64_t run, const RunOutcome& outcome)
 
 absl::StatusOr<std::unique_ptr<Store>> Store::OpenForWriting(const std::string& path,
                                                              const Owner& owner) {
+  // SQLite would keep the results in memory, and lose them.
+  if (path.empty() || path == ":memory:") {
+    return absl::InvalidArgumentError(
+        Cat("'", path, "' is no file for results; name one with --db FILE"));
+  }
+  std::error_code error;
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
+    return absl::InvalidArgumentError(
+        Cat(path, " is no regular file; name a results file with --db FILE"));
+  }
   absl::StatusOr<Database> database = Database::Open(path, OpenMode::kWrite);
   if (!database.ok()) return database.status();
   if (database->read_only()) {

@@ -1,0 +1,199 @@
+// Every mistake gets one line on what, where and how to mend it, exit status 2, and no half-written
+// run.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/cli_testing.h"
+
+namespace schedtwin {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Mistake {
+  const char* name;
+  std::vector<std::string> args;
+  const char* says;
+};
+
+void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; }
+
+class CliMistake : public testing::TestWithParam<Mistake> {};
+
+TEST_P(CliMistake, GetsOneLineAndExitStatus2) {
+  const Program program(SCHEDTWIN_BINARY);
+  program.Write("wrong.csv", "when,what\n1,2\n");
+  program.Write("number.csv",
+                "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,12x,10\n");
+  program.Write("text.db", std::string(5000, 'x'));
+  program.Write("bad.textproto", "policy {\n  nme: \"fifo\"\n}\n");
+  program.Write("badparam.textproto",
+                "policy {\n  name: \"vllm_v1\"\n  param { name: \"max_seqs\" value: \"1\" }\n}\n");
+  program.Write("badunit.textproto", "\nslo { ttft: \"200\" }\n");
+  const Outcome outcome = program.Run(GetParam().args);
+  EXPECT_EQ(outcome.status, 2) << outcome.out;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+  EXPECT_THAT(outcome.err, StartsWith("schedtwin: error: "));
+  EXPECT_THAT(outcome.err, HasSubstr(GetParam().says));
+  EXPECT_FALSE(program.Exists("schedtwin.db")) << "nothing may be written";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, CliMistake,
+    testing::Values(
+        Mistake{"NoCommand", {}, "no command is given"},
+        Mistake{"UnknownCommand", {"swep"}, "did you mean 'sweep'?"},
+        Mistake{"UnknownSecondWord", {"db", "chck"}, "did you mean 'check'?"},
+        Mistake{"MissingSecondWord", {"db"}, "needs a second word: list, show, check"},
+        Mistake{"UnknownFlag",
+                {"sim", "--polcy=fifo"},
+                "unknown flag '--polcy'; did you mean '--policy'?"},
+        Mistake{"FlagWithoutValue", {"sim", "--limit"}, "'--limit' needs a value"},
+        Mistake{"SwitchWithValue", {"sim", "--json=yes"}, "'--json' takes no value"},
+        Mistake{"FlagTwice", {"sim", "--seed", "1", "--seed", "2"}, "given twice"},
+        Mistake{"ExtraArgument", {"db", "list", "x"}, "unexpected argument 'x'"},
+        Mistake{"MissingFile",
+                {"sim", "--trace", "none.csv"},
+                "--trace: trace 'none.csv' does not exist"},
+        Mistake{"WrongHeader", {"sim", "--trace", "wrong.csv"}, "wrong.csv:1: found 'when,what'"},
+        Mistake{"BadNumber", {"sim", "--trace", "number.csv"}, "number.csv:2: "},
+        Mistake{"UnknownTrace", {"sim", "--trace", "synth:azure"}, "synth:azure_conv"},
+        Mistake{
+            "UnknownFormat", {"sim", "--trace", "wrong.csv", "--format", "csv"}, "azure_llm_2023"},
+        Mistake{"UnknownPolicy", {"sim", "--policy", "vllm_1"}, "did you mean 'vllm_v1'?"},
+        Mistake{"UnknownParameter",
+                {"sim", "--set", "policy.max_num_seq=4"},
+                "did you mean 'max_num_seqs'?"},
+        Mistake{"BadParameter",
+                {"sim", "--set", "policy.max_num_seqs=0"},
+                "it takes an integer from 1"},
+        Mistake{
+            "ParameterWithoutPrefix", {"sim", "--set", "max_num_seqs=4"}, "policy.max_num_seqs"},
+        Mistake{"ListInSim", {"sim", "--seed", "1,2"}, "lists are for `schedtwin sweep`"},
+        Mistake{"UnknownProfile", {"sim", "--profile", "llama3-8b"}, "llama3-8b-a100"},
+        Mistake{
+            "OtherKind", {"sim", "--policy", "vllm_v1", "--profile", "resnet50-t4"}, "one-shot"},
+        Mistake{"OtherModel", {"sim", "--model", "bert"}, "is of model llama3-8b, not 'bert'"},
+        Mistake{"RateScale", {"sim", "--rate-scale", "1e3"}, "--rate-scale cannot be '1e3'"},
+        Mistake{"RateScaleZero", {"sim", "--rate-scale", "0"}, "above zero"},
+        Mistake{"Limit", {"sim", "--limit", "-5"}, "--limit: trace.limit cannot be '-5'"},
+        Mistake{"Duration", {"sim", "--duration", "10"}, "with its unit"},
+        Mistake{"Devices", {"sim", "--devices", "0"}, "an integer from 1 to"},
+        Mistake{"SloUnit", {"sim", "--slo", "ttft=5"}, "with its unit"},
+        Mistake{"SloName",
+                {"sim", "--slo", "ttf=5ms"},
+                "there is no target 'ttf'; did you mean 'ttft'?"},
+        Mistake{"SloOfOneShot",
+                {"sim", "--policy", "immediate", "--slo", "tpot=5ms"},
+                "resnet50 answers in one launch"},
+        Mistake{"Record", {"sim", "--record", "all"}, "known are summary, requests, steps, full"},
+        Mistake{
+            "UnwritableDb", {"sim", "--db", "no/such/folder/x.db"}, "cannot write results file"},
+        Mistake{"FolderAsDb", {"sim", "--db", "/tmp"}, "no regular file"},
+        Mistake{"NotADatabase", {"sim", "--db", "text.db"}, "not a schedtwin results file"},
+        Mistake{"EmptyDbName", {"sim", "--db="}, "--db"},
+        Mistake{"MissingDb", {"compare", "1", "2", "--db", "none.db"}, "no results file none.db"},
+        Mistake{"MissingExperiment",
+                {"sim", "none.textproto"},
+                "cannot read experiment none.textproto"},
+        Mistake{
+            "UnknownField", {"sim", "bad.textproto"}, "bad.textproto:2:6: there is no field 'nme'"},
+        Mistake{"FileParameter",
+                {"sim", "badparam.textproto"},
+                "badparam.textproto:3: policy vllm_v1 has no parameter 'max_seqs'"},
+        Mistake{"FileUnit",
+                {"sim", "badunit.textproto"},
+                "badunit.textproto:2: slo.ttft cannot be '200'"},
+        Mistake{"SweepOfNothing", {"sweep"}, "nothing to vary"},
+        Mistake{"SweepBadPoint", {"sweep", "--set", "policy.max_num_seqs=1,x"}, "cannot be 'x'"},
+        Mistake{"SweepJobs", {"sweep", "--seed", "1,2", "--jobs", "0"}, "--jobs: cannot be '0'"},
+        Mistake{"SweepLatency",
+                {"sweep", "--seed", "1,2", "--latency", "p99"},
+                "--latency: 'p99' is no latency"},
+        Mistake{"UnknownPolicyToShow", {"policies", "orca"}, "known are dynamic_batch, fifo"},
+        Mistake{"UnknownProfileToShow", {"profiles", "h100"}, "llama3-8b-a100"}),
+    [](const auto& mistake) { return std::string(mistake.param.name); });
+
+TEST(CliErrors, UnknownRunsAreNamedAndCounted) {
+  const Program program(SCHEDTWIN_BINARY);
+  ASSERT_EQ(program.Run({"sim", "--limit", "5"}).status, 0);
+  const Outcome outcome = program.Run({"compare", "1", "latest-1"});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("no run latest-1 in schedtwin.db, which holds 1 published runs"));
+  EXPECT_EQ(program.Run({"db", "show", "first"}).status, 2);
+}
+
+TEST(CliErrors, ABrokenFileFailsTheCheckWithStatus1) {
+  const Program program(SCHEDTWIN_BINARY);
+  ASSERT_EQ(program.Run({"sim", "--limit", "500"}).status, 0);
+  // Damage in the middle of the file, past the schema.
+  const auto size = std::filesystem::file_size(program.Path("schedtwin.db"));
+  std::fstream file(program.Path("schedtwin.db"), std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(size - size / 4));
+  file << std::string(size / 8, '\xff');
+  file.close();
+  const Outcome outcome = program.Run({"db", "check"});
+  EXPECT_EQ(outcome.status, 1) << outcome.out << outcome.err;
+}
+
+TEST(CliHelp, EveryCommandExplainsItselfWithExamples) {
+  const Program program(SCHEDTWIN_BINARY);
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"sim"},
+                                                  {"sweep"},
+                                                  {"compare"},
+                                                  {"policies"},
+                                                  {"profiles"},
+                                                  {"trace", "info"},
+                                                  {"db", "list"},
+                                                  {"db", "show"},
+                                                  {"db", "check"},
+                                                  {"db"},
+                                                  {"trace"}}) {
+    std::vector<std::string> args = command;
+    args.push_back("--help");
+    const Outcome outcome = program.Run(args);
+    EXPECT_EQ(outcome.status, 0) << command[0];
+    EXPECT_EQ(outcome.err, "");
+    EXPECT_THAT(outcome.out, StartsWith("usage: schedtwin " + command[0]));
+    EXPECT_THAT(outcome.out, HasSubstr("Examples:"));
+    EXPECT_THAT(outcome.out, HasSubstr("--json"));
+  }
+  const Outcome help = program.Run({"--help"});
+  EXPECT_EQ(help.status, 0);
+  for (const char* name :
+       {"sim", "sweep", "compare", "policies", "profiles", "trace info", "db check"}) {
+    EXPECT_THAT(help.out, HasSubstr(name));
+  }
+  EXPECT_THAT(program.Run({"--version"}).out, StartsWith("schedtwin "));
+  EXPECT_EQ(program.Run({"help", "sim"}).out, program.Run({"sim", "-h"}).out);
+}
+
+TEST(CliLists, PrintPoliciesProfilesAndTracesAsJson) {
+  const Program program(SCHEDTWIN_BINARY);
+  const auto policies = program.Run({"policies", "--json"}).json();
+  EXPECT_GE(policies["policies"].size(), 5u);
+  for (const auto& policy : policies["policies"]) {
+    EXPECT_TRUE(policy["one_shot"].get<bool>() || policy["decoder"].get<bool>()) << policy["name"];
+    EXPECT_NE(policy["source"], "");
+    for (const auto& parameter : policy["parameters"]) EXPECT_NE(parameter["meaning"], "");
+  }
+  EXPECT_EQ(program.Run({"policies", "fifo", "--json"}).json()["policies"][0]["name"], "fifo");
+  const auto profiles = program.Run({"profiles", "--json"}).json();
+  EXPECT_GE(profiles["profiles"].size(), 2u);
+  for (const auto& profile : profiles["profiles"]) EXPECT_FALSE(profile["sources"].empty());
+  const auto trace = program
+                         .Run({"trace", "info", "synth:poisson:count=100,rate=10", "--limit", "60",
+                               "--rate-scale", "2", "--json"})
+                         .json();
+  EXPECT_EQ(trace["requests"], 60);
+  EXPECT_THAT(trace["transforms"].dump(), HasSubstr("rate_scale=2"));
+}
+
+}  // namespace
+}  // namespace schedtwin
