@@ -63,7 +63,7 @@ std::string Fixed(double value, int digits) {
 
 std::string Compact(double value) {
   const double size = std::fabs(value);
-  if (size >= 1e7 || (size < 1e-4 && size > 0))
+  if (size >= 1e9 || (size < 1e-4 && size > 0))
     return Format(value, std::chars_format::scientific, 3);
   if (size >= 1000) return Fixed(value, 0);
   if (size >= 100) return Fixed(value, 1);

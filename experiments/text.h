@@ -45,7 +45,7 @@ std::optional<std::int64_t> ParseInteger(std::string_view text);
 
 /// `value` with `digits` digits after the point.
 std::string Fixed(double value, int digits);
-/// For people: about four digits that count ("0.1234", "12.34", "1234", "1.234e+07").
+/// For people: about four digits that count ("0.1234", "12.34", "1234", "1.234e+09").
 std::string Compact(double value);
 
 /// How many letters must be put in, taken out, replaced, or swapped with their neighbour.

@@ -58,6 +58,7 @@ std::string ComparisonText(const Comparison& comparison) {
   Table figures({{"", kLeft}, {"", kLeft}, {a, kRight}, {b, kRight}, {"difference", kRight}});
   std::string_view last;
   for (const ComparedFigure& figure : comparison.figures) {
+    if (!figure.a.has_value() && !figure.b.has_value()) continue;  // TTFT of a one-shot model
     figures.Add({figure.name == last ? "" : std::string(figure.name), std::string(figure.statistic),
                  Cell(figure.a), Cell(figure.b), PercentCell(figure.rel_diff)});
     last = figure.name;

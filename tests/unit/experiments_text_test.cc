@@ -35,7 +35,7 @@ TEST(Text, CompactKeepsFourDigits) {
   EXPECT_EQ(Compact(0.12345), "0.1235");
   EXPECT_EQ(Compact(12.345), "12.35");
   EXPECT_EQ(Compact(1234.5), "1234");
-  EXPECT_EQ(Compact(-123456789), "-1.235e+08");
+  EXPECT_EQ(Compact(-1234567890), "-1.235e+09");
   EXPECT_EQ(Compact(0), "0.0000");
 }
 
