@@ -121,7 +121,7 @@ void DeviceDriver::DropHead(PlanEnd why) {
   Unpromise(plan);
   plan.state = PlanState::kDropped;
   plan.why = why;
-  queue_.pop_front();
+  queue_.erase(queue_.begin());
   view_->queued = static_cast<std::uint32_t>(queue_.size());
   core_->Push(core_->now, EventClass::kDone, view_->id.value,
               {EventKind::kPlanDropped, view_->id.value, id.word()});
@@ -141,11 +141,9 @@ void DeviceDriver::Retire(PlanId id) {
 // ---- Steps ----
 
 void DeviceDriver::Submit(PlanId id, PlanRecord& plan, std::uint32_t standing_growth) {
-  step_ = StepInFlight{};
-  if (!plan.entries.empty()) SubmitEntries(plan, &step_);
+  if (core_->wants.steps) [[unlikely]] step_ = ShapeOf(plan);
+  if (!plan.entries.empty()) SubmitEntries(plan);
   if (plan.standing) {
-    step_.decode_tokens += standing_.size();
-    step_.decode_context_tokens += standing_.context_tokens();
     if (standing_growth > 0) memory_.GrowStanding(standing_growth);
     standing_.OnStepSubmitted();
   }
@@ -159,28 +157,41 @@ void DeviceDriver::Submit(PlanId id, PlanRecord& plan, std::uint32_t standing_gr
   port_->Notify(core_->now);
 }
 
-void DeviceDriver::SubmitEntries(const PlanRecord& plan, StepInFlight* step) {
+bool DeviceDriver::Decodes(const RequestHot& hot, const Entry& entry, const EntryMark& mark) const {
+  return info_.kind == ModelKind::kDecoder && entry.tokens == 1 &&
+         mark.context_tokens >= hot.prompt_tokens;
+}
+
+void DeviceDriver::SubmitEntries(const PlanRecord& plan) {
   for (std::size_t i = 0; i < plan.entries.size(); ++i) {
     const Entry& entry = plan.entries[i];
-    const RequestHot& hot = core_->requests.hot(entry.request.value);
-    const std::uint32_t context = plan.marks[i].context_tokens;
-    const bool decode = info_.kind == ModelKind::kDecoder && entry.tokens == 1 &&
-                        context >= hot.prompt_tokens;
-    if (info_.kind == ModelKind::kOneShot) {
-      step->units += entry.tokens;
-    } else if (decode) {
-      ++step->decode_tokens;
-      step->decode_context_tokens += context + 1;
-    } else {
-      ++step->prefill_requests;
-      step->prefill_tokens += entry.tokens;
-    }
     Send({.kind = CommandKind::kEntry,
-          .decode = decode,
+          .decode = Decodes(core_->requests.hot(entry.request.value), entry, plan.marks[i]),
           .request = entry.request.value,
           .tokens = entry.tokens,
-          .context_tokens = context});
+          .context_tokens = plan.marks[i].context_tokens});
   }
+}
+
+DeviceDriver::StepInFlight DeviceDriver::ShapeOf(const PlanRecord& plan) const {
+  StepInFlight step;
+  for (std::size_t i = 0; i < plan.entries.size(); ++i) {
+    const Entry& entry = plan.entries[i];
+    if (info_.kind == ModelKind::kOneShot) {
+      step.units += entry.tokens;
+    } else if (Decodes(core_->requests.hot(entry.request.value), entry, plan.marks[i])) {
+      ++step.decode_tokens;
+      step.decode_context_tokens += plan.marks[i].context_tokens + 1;
+    } else {
+      ++step.prefill_requests;
+      step.prefill_tokens += entry.tokens;
+    }
+  }
+  if (plan.standing) {
+    step.decode_tokens += standing_.size();
+    step.decode_context_tokens += standing_.context_tokens();
+  }
+  return step;
 }
 
 bool DeviceDriver::OnStepDone(const DeviceReply& reply) {
@@ -212,12 +223,13 @@ bool DeviceDriver::OnStepDone(const DeviceReply& reply) {
 }
 
 void DeviceDriver::BookStanding(const DeviceReply& reply) {
-  departed_.clear();
   standing_.OnStepDone(reply.end, &finished_ids_, &departed_);
+  if (departed_.empty()) return;
   for (const DepartedToken& token : departed_) {
     if (token.last) --core_->requests.hot(token.id).in_flight;
     if (core_->requests.live(token.id)) BookToken(token.id, reply.end);
   }
+  departed_.clear();
 }
 
 void DeviceDriver::BookEntry(const Entry& entry, const EntryMark& mark, const DeviceReply& reply) {
@@ -312,7 +324,7 @@ void DeviceDriver::EndPlan(PlanEnd why, Time end) {
   const PlanId id = queue_.front();
   PlanRecord& plan = *running_;
   for (const Entry& entry : plan.entries) --core_->requests.hot(entry.request.value).in_flight;
-  queue_.pop_front();
+  queue_.erase(queue_.begin());
   view_->queued = static_cast<std::uint32_t>(queue_.size());
   running_ = nullptr;
   done_ = {id, view_->id, why, plan.steps_done, plan.start, end, plan.entries, finished_};

@@ -10,7 +10,6 @@
 #define SCHEDTWIN_POLICIES_RUNTIME_DEVICE_DRIVER_H_
 
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "policies/profile/step_time.h"
@@ -77,7 +76,9 @@ class DeviceDriver {
   bool ReadyToRun(PlanId id, PlanRecord& plan);
   void DropHead(PlanEnd why);
   void Submit(PlanId id, PlanRecord& plan, std::uint32_t standing_growth);
-  void SubmitEntries(const PlanRecord& plan, StepInFlight* step);
+  void SubmitEntries(const PlanRecord& plan);
+  bool Decodes(const RequestHot& hot, const Entry& entry, const EntryMark& mark) const;
+  StepInFlight ShapeOf(const PlanRecord& plan) const;
   void Send(const DeviceCommand& command);
   void BookStanding(const DeviceReply& reply);
   void BookEntry(const Entry& entry, const EntryMark& mark, const DeviceReply& reply);
@@ -96,11 +97,11 @@ class DeviceDriver {
   StandingSet standing_;
   DeviceMemory memory_;
 
-  std::deque<PlanId> queue_;  ///< the head runs, or is next
+  std::vector<PlanId> queue_;  ///< as deep as the device's queue; the head runs, or is next
   PlanRecord* running_ = nullptr;  ///< the head, once it has started
   bool continuing_ = false;
   TimerId retry_;
-  StepInFlight step_;
+  StepInFlight step_;  ///< kept only for recorders that want steps
   PlanDone done_;
   std::vector<RequestId> finished_;
   std::vector<std::uint32_t> finished_ids_;

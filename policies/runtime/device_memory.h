@@ -41,8 +41,7 @@ class DeviceMemory final : public Memory {
   void Drop(std::uint32_t id);
   void OnStepSubmitted() { pool_.OnStepSubmitted(); }
   void OnStepEnded() {
-    pool_.OnStepEnded();
-    Sync();
+    if (pool_.OnStepEnded()) Sync();
   }
 
  private:

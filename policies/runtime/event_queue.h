@@ -16,7 +16,7 @@
 namespace schedtwin {
 
 enum class EventKind : std::uint8_t {
-  kReply,         ///< a device's message; `index` in the reply slab
+  kReply,         ///< the message in the inbox of device `index`
   kTimer,         ///< `word` is the policy's tag
   kArrival,       ///< `index` of the source
   kPlanStarting,  ///< late binding; `word` is the plan
@@ -58,6 +58,16 @@ class EventQueue {
       return slots_[front_.slot].event;
     }
     return PopHeap();
+  }
+
+  /// Pops the earliest event if it is held in front and is this one; else false.
+  bool PopFrontIf(EventKind kind, std::uint32_t index) {
+    if (!has_front_) return false;
+    const Event& event = slots_[front_.slot].event;
+    if (event.kind != kind || event.index != index) return false;
+    has_front_ = false;
+    FreeSlot(front_.slot);
+    return true;
   }
 
   /// Makes everything due by `now` simultaneous at `now`: what one wake of a real clock has collected is

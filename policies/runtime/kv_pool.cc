@@ -86,9 +86,10 @@ void KvPool::UndoGive(std::uint32_t request, std::uint32_t blocks) {
   }
 }
 
-void KvPool::OnStepEnded() {
-  ++ended_;
+bool KvPool::LiftFences() {
+  bool lifted = false;
   while (!fences_.empty() && fences_.front().step <= ended_) {
+    lifted = true;
     const std::uint32_t blocks = fences_.front().blocks;
     fences_.pop_front();
     fenced_ -= blocks;
@@ -99,6 +100,7 @@ void KvPool::OnStepEnded() {
       fenced_ids_.pop_front();
     }
   }
+  return lifted;
 }
 
 std::span<const std::uint32_t> KvPool::BlockTable(std::uint32_t request) const {

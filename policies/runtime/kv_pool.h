@@ -42,13 +42,18 @@ class KvPool {
   void UndoGive(std::uint32_t request, std::uint32_t blocks);
 
   void OnStepSubmitted() { ++submitted_; }
-  /// Steps end in the order they were submitted.
-  void OnStepEnded();
+  /// Steps end in the order they were submitted. True if that has freed fenced blocks.
+  bool OnStepEnded() {
+    ++ended_;
+    return fenced_ > 0 && LiftFences();
+  }
 
   /// The request's blocks in order of position; empty unless identified.
   std::span<const std::uint32_t> BlockTable(std::uint32_t request) const;
 
  private:
+  bool LiftFences();
+
   struct Fence {
     std::uint64_t step;  ///< steps submitted at the release
     std::uint32_t blocks;

@@ -4,7 +4,7 @@
 #define SCHEDTWIN_POLICIES_RUNTIME_PLAN_TABLE_H_
 
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <vector>
 
 #include "policies/api/plan.h"
@@ -51,28 +51,28 @@ class PlanTable {
   PlanId Add() {
     if (free_.empty()) {
       free_.push_back(static_cast<std::uint32_t>(plans_.size()));
-      plans_.emplace_back();
+      plans_.push_back(std::make_unique<PlanRecord>());
     }
     const std::uint32_t slot = free_.back();
     free_.pop_back();
-    plans_[slot].used = true;
-    return {slot, plans_[slot].generation};
+    plans_[slot]->used = true;
+    return {slot, plans_[slot]->generation};
   }
   /// The plan, or null if it has ended. Stays where it is until it ends.
   PlanRecord* Find(PlanId id) {
     if (id.slot >= plans_.size()) return nullptr;
-    PlanRecord& plan = plans_[id.slot];
+    PlanRecord& plan = *plans_[id.slot];
     return plan.used && plan.generation == id.generation ? &plan : nullptr;
   }
   void Remove(PlanId id) {
-    PlanRecord& plan = plans_[id.slot];
+    PlanRecord& plan = *plans_[id.slot];
     plan.used = false;
     ++plan.generation;
     free_.push_back(id.slot);
   }
 
  private:
-  std::deque<PlanRecord> plans_;  // references stay good while it grows
+  std::vector<std::unique_ptr<PlanRecord>> plans_;  // a record stays where it is
   std::vector<std::uint32_t> free_;
 };
 

@@ -40,6 +40,7 @@ void StandingSet::Join(std::uint32_t id) {
     node.hash_at_join = token_hash_;
   } else {
     joined_in_flight_.push_back({id, clock_->submitted});
+    changes_in_flight_ = true;
   }
 }
 
@@ -78,6 +79,7 @@ void StandingSet::Leave(std::uint32_t id) {
   }
   if (promised > done) {
     departed_.push_back({id, hot.joined_step + done, clock_->submitted});
+    changes_in_flight_ = true;
     ++hot.in_flight;
   }
 }
@@ -114,28 +116,17 @@ void StandingSet::StartGrowing(std::uint32_t step) {
   }
 }
 
-void StandingSet::OnStepDone(Time end, std::vector<std::uint32_t>* finished,
-                             std::vector<DepartedToken>* departed) {
-  const std::uint32_t step = clock_->done++;
-  token_hash_ += TokenWord(end);
-  last_end_ = end;
-  if (!joined_in_flight_.empty()) [[unlikely]] {
-    std::erase_if(joined_in_flight_, [&](const Joined& joined) {
-      if (joined.step != clock_->done) return false;
-      requests_->node(joined.id).hash_at_join = token_hash_;
-      return true;
-    });
+void StandingSet::SettleChanges(std::uint32_t step, std::vector<DepartedToken>* departed) {
+  std::erase_if(joined_in_flight_, [&](const Joined& joined) {
+    if (joined.step != clock_->done) return false;
+    requests_->node(joined.id).hash_at_join = token_hash_;
+    return true;
+  });
+  for (const Departed& gone : departed_) {
+    if (step >= gone.from) departed->push_back({gone.id, gone.until == clock_->done});
   }
-  if (!departed_.empty()) [[unlikely]] {
-    for (const Departed& gone : departed_) {
-      if (step >= gone.from) departed->push_back({gone.id, gone.until == clock_->done});
-    }
-    std::erase_if(departed_, [&](const Departed& gone) { return gone.until == clock_->done; });
-  }
-  for (std::uint32_t id = finish_heads_[step % kBuckets]; id != kNil;
-       id = requests_->node(id).finish_next) {
-    if (requests_->node(id).finish_step == step) finished->push_back(id);
-  }
+  std::erase_if(departed_, [&](const Departed& gone) { return gone.until == clock_->done; });
+  changes_in_flight_ = !joined_in_flight_.empty() || !departed_.empty();
 }
 
 void StandingSet::LinkFinish(std::uint32_t id) {

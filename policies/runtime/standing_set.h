@@ -70,7 +70,16 @@ class StandingSet {
   /// The oldest step in flight ended. Appends the members whose last token it made to `finished`, and
   /// those who left while it ran to `departed`: their tokens are for the caller to count.
   void OnStepDone(Time end, std::vector<std::uint32_t>* finished,
-                  std::vector<DepartedToken>* departed);
+                  std::vector<DepartedToken>* departed) {
+    const std::uint32_t step = clock_->done++;
+    token_hash_ += TokenWord(end);
+    last_end_ = end;
+    if (changes_in_flight_) [[unlikely]] SettleChanges(step, departed);
+    for (std::uint32_t id = finish_heads_[step % kBuckets]; id != kNil;
+         id = requests_->node(id).finish_next) {
+      if (requests_->node(id).finish_step == step) finished->push_back(id);
+    }
+  }
 
  private:
   struct Departed {
@@ -85,6 +94,8 @@ class StandingSet {
   static constexpr std::uint32_t kBuckets = 1024;
   static constexpr std::uint32_t kNil = 0xffffffffu;
 
+  /// Members that joined or left while the step `step` was in flight.
+  void SettleChanges(std::uint32_t step, std::vector<DepartedToken>* departed);
   void LinkFinish(std::uint32_t id);
   void UnlinkFinish(std::uint32_t id);
   void LinkGrowth(std::uint32_t id);
@@ -105,6 +116,7 @@ class StandingSet {
   std::vector<std::uint32_t> histogram_;  ///< members that grow at steps of this residue
   std::uint32_t dormant_ = 0;             ///< members in the growth wheel
   std::uint32_t residue_ = 0;             ///< of the next step
+  bool changes_in_flight_ = false;        ///< one of the two below is not empty
   std::vector<Departed> departed_;
   std::vector<Joined> joined_in_flight_;  ///< whose running hash at the join is not known yet
 };

@@ -88,13 +88,14 @@ class World final : private Context, public ReplySink {
   class ClockFacet;
 
   RunSummary Loop();
+  void Latch(Time now);
   bool RunInstant();
   void Dispatch(const struct Event& event);
   void Turn(std::uint32_t device);
   /// True if nothing else is due now: a plan that goes on need not wait for its turn.
   bool AloneAtThisInstant() const;
   void DeliverArrival(std::uint32_t source);
-  void DeliverReply(std::uint32_t index);
+  void DeliverReply(std::uint32_t device);
   void DeliverPlanStarting(std::uint32_t device, PlanId plan);
   void DeliverDone(DeviceDriver& driver, const PlanDone& done);
   void AfterCallback();
@@ -114,8 +115,7 @@ class World final : private Context, public ReplySink {
   std::vector<StandingClock> clocks_;
   std::vector<std::unique_ptr<DeviceDriver>> drivers_;
   std::vector<Memory*> memory_facets_;
-  std::vector<std::unique_ptr<DeviceReply>> replies_;  ///< a slab; a reply stays in its place
-  std::vector<std::uint32_t> free_replies_;
+  std::vector<DeviceReply> inbox_;  ///< by device
   ModelKind kind_ = ModelKind::kDecoder;
   std::uint32_t max_model_len_tokens_ = 0;  ///< what a request may have at most; 0: no limit
   std::uint32_t max_step_tokens_ = 0;

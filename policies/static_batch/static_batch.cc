@@ -102,9 +102,12 @@ void StaticBatch::OnSlotFree(Context& context, DeviceId device) {
 std::uint32_t StaticBatch::ReservedTokens(const Context& context, DeviceId device,
                                           RequestId request) const {
   const RequestView view = context.request(request);
-  const std::uint32_t whole = view.prompt_tokens() + view.max_new_tokens();
-  const std::uint32_t model_len = context.device(device).max_model_len_tokens;
-  return reserve_model_len_ && model_len > 0 ? model_len : whole;
+  const DeviceView& on = context.device(device);
+  if (!reserve_model_len_ || on.max_model_len_tokens == 0) {
+    return view.prompt_tokens() + view.max_new_tokens();
+  }
+  // No request outgrows the pool, so a model longer than that reserves all of it.
+  return std::min(on.max_model_len_tokens, on.total_blocks * on.block_tokens);
 }
 
 bool StaticBatch::Admit(Context& context, DeviceId device) {

@@ -70,10 +70,7 @@ VllmV1::VllmV1(const Parameters& parameters)
       max_num_seqs_(static_cast<std::uint32_t>(parameters.integer("max_num_seqs"))),
       chunked_prefill_(parameters.flag("chunked_prefill")),
       full_sequence_must_fit_(parameters.flag("full_sequence_must_fit")),
-      watermark_permille_(static_cast<std::uint32_t>(parameters.integer("watermark_permille"))) {
-  // With fewer tokens than sequences a step cannot take every decode, which only lists can say.
-  if (max_num_batched_tokens_ < max_num_seqs_) mode_.standing_set = false;
-}
+      watermark_permille_(static_cast<std::uint32_t>(parameters.integer("watermark_permille"))) {}
 
 void VllmV1::OnStart(Context& context) { engines_.resize(context.devices().size()); }
 
@@ -133,9 +130,8 @@ void VllmV1::OnSlotFree(Context& context, DeviceId device) {
   const bool decodes_only = std::all_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return context.request(entry.request).phase() == Phase::kDecode;
   });
-  // A step that leaves a running request out (budget spent) must not be repeated without asking.
-  const bool everyone = mode_.standing_set || entries_.size() == engine.running.size();
-  const std::uint32_t steps = decodes_only && everyone ? mode_.plan_steps : 1;
+  // After a step that preempted, the first chunk of what waits may fit at once.
+  const std::uint32_t steps = decodes_only && !preempted ? mode_.plan_steps : 1;
   const Launched launched = context.actions().Launch(
       {.device = device, .entries = entries_, .standing = standing, .max_steps = steps});
   engine.plan = launched.id;
@@ -162,7 +158,8 @@ bool VllmV1::ScheduleRunningStanding(Context& context, DeviceId device, std::uin
   if (view.state() == RequestState::kStanding) return preempted;
   const std::uint32_t tokens = std::min(view.next_tokens(), *budget);
   if (tokens == 0) return preempted;
-  if (!Fits(context, device, last, view.scheduled_tokens() + tokens, 0)) {
+  if (!Fits(context, device, last, view.scheduled_tokens() + tokens,
+            StandingGrowth(context, device))) {
     PreemptLast(context, device);
     return true;
   }
