@@ -27,7 +27,8 @@ class KvPool {
 
   /// Blocks that hold `tokens` tokens.
   std::uint32_t BlocksFor(std::uint32_t tokens) const {
-    return block_tokens_ == 0 ? 0 : (tokens + block_tokens_ - 1) / block_tokens_;
+    if (block_tokens_ == 0) return 0;
+    return tokens / block_tokens_ + (tokens % block_tokens_ != 0 ? 1 : 0);  // any tokens: no wrap
   }
 
   /// Hands `blocks` blocks to a request; false, and nothing changes, if too few are free.
