@@ -90,6 +90,7 @@ class Errors : public pb::io::ErrorCollector {
         pb::DescriptorPool::generated_pool()->FindMessageTypeByName(std::string(parts[1]));
     if (type == nullptr) return message;
     std::vector<std::string_view> names;
+    names.reserve(static_cast<std::size_t>(type->field_count()));
     for (int i = 0; i < type->field_count(); ++i) names.push_back(type->field(i)->name());
     return Cat("there is no field '", parts[3], "' in ", type->name(), DidYouMean(parts[3], names));
   }

@@ -17,7 +17,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kRecordLevels = {"summary", "requests", "steps", "full"};
 constexpr std::int64_t kMostDevices = 4096;
 
-absl::Status Invalid(std::string message) { return absl::InvalidArgumentError(std::move(message)); }
+absl::Status Invalid(const std::string& message) { return absl::InvalidArgumentError(message); }
 
 /// The same error with the place before it.
 absl::Status At(std::string_view where, const absl::Status& status) {
