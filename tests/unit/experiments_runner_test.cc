@@ -1,0 +1,163 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "experiments/runner.h"
+#include "experiments/store/check.h"
+#include "experiments/sweep.h"
+#include "tests/unit/experiments_testing.h"
+
+namespace schedtwin {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+RunSpec MustResolve(const std::vector<std::pair<std::string, std::string>>& fields) {
+  Experiment experiment;
+  for (const auto& [path, text] : fields) EXPECT_TRUE(experiment.Set(path, text, "test").ok());
+  Resolver resolver;
+  auto spec = resolver.Resolve(experiment);
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  return *std::move(spec);
+}
+
+// Never starts anything.
+class Idler final : public Policy {};
+const PolicyInfo kIdler = {.name = "idler",
+                           .summary = "Starts nothing.",
+                           .source = "none",
+                           .one_shot = true,
+                           .decoder = true,
+                           .create = [](const Parameters&) -> std::unique_ptr<Policy> {
+                             return std::make_unique<Idler>();
+                           }};
+
+TEST(Runner, AStallIsAResultAndIsStored) {
+  RunSpec spec = MustResolve({{"trace", "synth:azure_conv"}, {"trace.limit", "10"}});
+  spec.policy = &kIdler;
+  RowRecorder recorder(RecordLevel::kSummary, spec.slo, 10, nullptr);
+  const auto result = RunSim(spec, {}, &recorder);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->summary.result, RunResult::kStalled);
+  const RunOutcome outcome = OutcomeOf(*result, recorder.summary().Metrics(), 0);
+  EXPECT_EQ(outcome.result, "stalled");
+  EXPECT_NE(outcome.result_detail, "");
+  EXPECT_EQ(outcome.requests, 10);
+
+  auto store = Store::OpenForWriting(TempPath("a.db"));
+  ASSERT_TRUE(store.ok()) << store.status();
+  RunInfo info = InfoOf(spec, "sim");
+  info.record = "summary";
+  const auto run = (*store)->BeginRun(info);
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_TRUE((*store)->Publish(*run, outcome).ok());
+  EXPECT_EQ(*(*store)->database().Integer("SELECT unfinished FROM published_runs"), 10);
+  EXPECT_THAT(CheckStore(**store)->problems, IsEmpty());
+}
+
+TEST(Runner, StopsWhenTold) {
+  const RunSpec spec = MustResolve({{"trace", "synth:azure_conv"}});
+  const std::atomic<bool> stop = true;
+  RowRecorder recorder(RecordLevel::kSummary, spec.slo, 0, nullptr);
+  const auto result = RunSim(spec, {.stop = &stop}, &recorder);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->summary.result, RunResult::kInterrupted);
+}
+
+TEST(Runner, CountsRequestsForWhoWatches) {
+  const RunSpec spec = MustResolve({{"trace", "synth:azure_conv"}, {"trace.limit", "50"}});
+  std::atomic<std::uint64_t> seen = 0;
+  RowRecorder recorder(RecordLevel::kSummary, spec.slo, 50, nullptr);
+  ASSERT_TRUE(RunSim(spec, {.requests_seen = &seen}, &recorder).ok());
+  EXPECT_EQ(seen.load(), 50u);
+}
+
+TEST(Runner, StatesWhatARunIs) {
+  const RunSpec spec = MustResolve({{"trace", "synth:azure_conv"},
+                                    {"trace.rate_scale", "1.5"},
+                                    {"policy.max_num_seqs", "7"},
+                                    {"seed", "9"},
+                                    {"slo.ttft", "200ms"}});
+  const RunInfo info = InfoOf(spec, "sim");
+  EXPECT_EQ(info.policy, "vllm_v1");
+  EXPECT_EQ(info.model, "llama3-8b");
+  EXPECT_EQ(info.trace_transforms, "rate_scale=1.5");
+  EXPECT_EQ(info.trace_hash.size(), 16u);
+  EXPECT_EQ(info.profile_hash.size(), 16u);
+  EXPECT_EQ(info.slo.ttft, Duration::Millis(200));
+  EXPECT_THAT(info.experiment, HasSubstr("profile: \"llama3-8b-a100\""));
+  int set = 0;
+  for (const ParameterValue& value : info.parameters) {
+    if (value.is_default) continue;
+    ++set;
+    EXPECT_EQ(value.name + "=" + value.value, "max_num_seqs=7");
+  }
+  EXPECT_EQ(set, 1);
+}
+
+std::vector<SweepPoint> SeedPoints(int count) {
+  Experiment base;
+  EXPECT_TRUE(base.Set("trace.limit", "30", "test").ok());
+  Axis axis = {"seed", {}, "test"};
+  for (int i = 1; i <= count; ++i) axis.values.push_back(std::to_string(i));
+  Resolver resolver;
+  auto points = ExpandPoints(base, {axis}, &resolver);
+  EXPECT_TRUE(points.ok()) << points.status();
+  return *std::move(points);
+}
+
+TEST(Sweep, PublishesEveryPointInOrderOnTheCallersThread) {
+  const std::vector<SweepPoint> points = SeedPoints(20);
+  std::vector<std::uint64_t> digests[2];
+  for (const unsigned jobs : {1u, 3u}) {
+    std::size_t next = 0;
+    const absl::Status status =
+        RunSweep(points, jobs, nullptr, [&](std::size_t index, const PointResult& result) {
+          EXPECT_EQ(index, next++);
+          digests[jobs / 3].push_back(result.run->summary.outcome_digest);
+          return absl::OkStatus();
+        });
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(next, points.size());
+  }
+  EXPECT_EQ(digests[0], digests[1]);
+}
+
+TEST(Sweep, EndsAtTheFirstErrorAndWhenStopped) {
+  const std::vector<SweepPoint> points = SeedPoints(50);
+  int published = 0;
+  const absl::Status status =
+      RunSweep(points, 2, nullptr, [&](std::size_t index, const PointResult&) {
+        ++published;
+        return index == 3 ? absl::DataLossError("full") : absl::OkStatus();
+      });
+  EXPECT_EQ(status.message(), "full");
+  EXPECT_EQ(published, 4);
+  const std::atomic<bool> stop = true;
+  EXPECT_TRUE(absl::IsCancelled(RunSweep(points, 2, &stop, [&](std::size_t, const PointResult&) {
+    ADD_FAILURE() << "published after the stop";
+    return absl::OkStatus();
+  })));
+}
+
+TEST(Sweep, ExpandsTheLastAxisFastest) {
+  Resolver resolver;
+  const std::vector<Axis> axes = {{"policy.max_num_seqs", {"2", "4"}, "test"},
+                                  {"seed", {"1", "2", "3"}, "test"}};
+  const auto points = ExpandPoints(Experiment(), axes, &resolver);
+  ASSERT_TRUE(points.ok()) << points.status();
+  ASSERT_EQ(points->size(), 6u);
+  EXPECT_EQ((*points)[4].values, (std::vector<std::string>{"4", "2"}));
+  EXPECT_EQ((*points)[4].spec.seed, 2);
+  EXPECT_EQ((*points)[0].spec.trace, (*points)[3].spec.trace) << "the same traffic, loaded once";
+  const std::vector<Axis> bad = {{"policy.max_num_seqs", {"2", "x"}, "grid:3"}};
+  EXPECT_THAT(ExpandPoints(Experiment(), bad, &resolver).status().message(), HasSubstr("grid:3: "));
+}
+
+}  // namespace
+}  // namespace schedtwin
