@@ -16,10 +16,10 @@ std::size_t UpperEnd(const std::vector<double>& axis, double x) {
   return i;
 }
 
-/// Time of one row (a fixed context) at `chunk` tokens. Past the last chunk it grows with the work
-/// s * (C + s / 2) at the rate of the last cell.
-double RowNs(const double* row, const std::vector<double>& chunks, double context, double chunk) {
-  const std::size_t j = UpperEnd(chunks, chunk);
+/// Time of one row (a fixed context) at `chunk` tokens, which lie in the cell that ends at `j`. Past
+/// the last chunk it grows with the work s * (C + s / 2) at the rate of the last cell.
+double RowNs(const double* row, const std::vector<double>& chunks, std::size_t j, double context,
+             double chunk) {
   const double low = row[j - 1];
   const double high = row[j];
   if (chunk <= chunks[j]) {
@@ -79,10 +79,12 @@ double StepTimeModel::ChunkNs(const PrefillChunk& chunk) const {
   const double context = chunk.context_tokens;
   const double tokens = chunk.tokens;
   const std::size_t i = UpperEnd(context_axis_, context);
+  const std::size_t j = UpperEnd(chunk_axis_, tokens);
   const double* high_row = prefill_ns_.data() + i * chunk_axis_.size();
-  const double low =
-      RowNs(high_row - chunk_axis_.size(), chunk_axis_, context_axis_[i - 1], tokens);
-  const double high = RowNs(high_row, chunk_axis_, context_axis_[i], tokens);
+  const double* low_row = high_row - chunk_axis_.size();
+  const double low = RowNs(low_row, chunk_axis_, j, context_axis_[i - 1], tokens);
+  if (context == context_axis_[i - 1]) return low;  // a prompt's first chunk: on the first row
+  const double high = RowNs(high_row, chunk_axis_, j, context_axis_[i], tokens);
   const double share = (context - context_axis_[i - 1]) / (context_axis_[i] - context_axis_[i - 1]);
   return share > 1 && high < low ? high : low + (high - low) * share;
 }

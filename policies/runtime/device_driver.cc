@@ -135,7 +135,7 @@ const PlanDone& DeviceDriver::DroppedDone(PlanId id) {
 
 void DeviceDriver::Retire(PlanId id) {
   core_->plans.Remove(id);
-  core_->requests.Reclaim();
+  finished_.clear();
 }
 
 // ---- Steps ----
@@ -197,37 +197,37 @@ DeviceDriver::StepInFlight DeviceDriver::ShapeOf(const PlanRecord& plan) const {
 bool DeviceDriver::OnStepDone(const DeviceReply& reply) {
   SCHEDTWIN_CHECK(running_ != nullptr && queue_.front() == reply.plan);
   PlanRecord& plan = *running_;
-  ++plan.steps_done;
+  const std::uint32_t steps_done = ++plan.steps_done;
   ++core_->steps;
   ++core_->progress;
   memory_.OnStepEnded();
-  finished_.clear();
-  finished_ids_.clear();
-  if (plan.steps_done == 1) plan.start = reply.start;
-  if (plan.standing) BookStanding(reply);
+  if (steps_done == 1) plan.start = reply.start;
+  if (plan.standing) {
+    standing_.OnStepDone(reply.end, &finished_ids_, &departed_);
+    if (!departed_.empty()) [[unlikely]] BookDeparted(reply.end);
+  }
   for (std::size_t i = 0; i < plan.entries.size(); ++i) {
     BookEntry(plan.entries[i], plan.marks[i], reply);
   }
-  if (!finished_ids_.empty()) FinishRequests();
+  const bool finishes = !finished_ids_.empty();
+  if (finishes) FinishRequests();
   if (core_->wants.steps) [[unlikely]] RecordStep(reply);
-  if (!finished_.empty()) {
+  if (finishes) {
     EndPlan(PlanEnd::kFinish, reply.end);
     return true;
   }
-  if (plan.steps_done >= plan.max_steps || plan.cut) {
-    EndPlan(plan.steps_done >= plan.max_steps ? PlanEnd::kSteps : PlanEnd::kCut, reply.end);
+  if (steps_done >= plan.max_steps || plan.cut) {
+    EndPlan(steps_done >= plan.max_steps ? PlanEnd::kSteps : PlanEnd::kCut, reply.end);
     return true;
   }
   continuing_ = true;
   return false;
 }
 
-void DeviceDriver::BookStanding(const DeviceReply& reply) {
-  standing_.OnStepDone(reply.end, &finished_ids_, &departed_);
-  if (departed_.empty()) return;
+void DeviceDriver::BookDeparted(Time end) {
   for (const DepartedToken& token : departed_) {
     if (token.last) --core_->requests.hot(token.id).in_flight;
-    if (core_->requests.live(token.id)) BookToken(token.id, reply.end);
+    if (core_->requests.live(token.id)) BookToken(token.id, end);
   }
   departed_.clear();
 }
@@ -263,6 +263,7 @@ void DeviceDriver::FinishRequests() {
     core_->EndRequest(id, EndReason::kCompleted);
     finished_.push_back({id});
   }
+  finished_ids_.clear();
 }
 
 void DeviceDriver::RecordStep(const DeviceReply& reply) {
@@ -328,7 +329,7 @@ void DeviceDriver::EndPlan(PlanEnd why, Time end) {
   view_->queued = static_cast<std::uint32_t>(queue_.size());
   running_ = nullptr;
   done_ = {id, view_->id, why, plan.steps_done, plan.start, end, plan.entries, finished_};
-  StartIfIdle();
+  if (!queue_.empty()) StartIfIdle();
 }
 
 }  // namespace schedtwin

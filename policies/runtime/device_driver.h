@@ -80,7 +80,8 @@ class DeviceDriver {
   bool Decodes(const RequestHot& hot, const Entry& entry, const EntryMark& mark) const;
   StepInFlight ShapeOf(const PlanRecord& plan) const;
   void Send(const DeviceCommand& command);
-  void BookStanding(const DeviceReply& reply);
+  /// Tokens of a step for requests that have left the standing set while it ran.
+  void BookDeparted(Time end);
   void BookEntry(const Entry& entry, const EntryMark& mark, const DeviceReply& reply);
   void BookToken(std::uint32_t id, Time end);
   void FinishRequests();

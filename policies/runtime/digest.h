@@ -28,9 +28,10 @@ class WordDigest {
   WordDigest(const WordDigest&) = delete;
   WordDigest& operator=(const WordDigest&) = delete;
 
-  void Add(std::uint64_t word) {
-    buffer_[used_] = word;
-    if (++used_ == buffer_.size()) Flush();
+  template <class... Words>
+  void Add(Words... words) {
+    if (used_ + sizeof...(words) > buffer_.size()) Flush();
+    ((buffer_[used_++] = words), ...);
   }
   std::uint64_t value();
 

@@ -1,6 +1,7 @@
-// Journal: every event delivered, decision taken and answer given, as lines of five words. The lines feed
-// the decision digest, and the log when a recorder asks for it; there is no second account of a run that
-// could differ from the first. Notes are not lines: they are in no digest.
+// Journal: every event delivered, decision taken and answer given, as lines. The lines feed the decision
+// digest, and the log when a recorder asks for it; there is no second account of a run that could differ
+// from the first. Notes are not lines: they are in no digest. Digested is one word for each new time, and
+// three words a line: kind, code and c in one (c rarely needs its upper bytes), a, b.
 #ifndef SCHEDTWIN_POLICIES_RUNTIME_JOURNAL_H_
 #define SCHEDTWIN_POLICIES_RUNTIME_JOURNAL_H_
 
@@ -86,18 +87,22 @@ class Journal {
  private:
   void Line(Time now, LineKind kind, std::uint8_t code, std::uint64_t a, std::uint64_t b,
             std::uint64_t c) {
-    digest_.Add(static_cast<std::uint64_t>(now.ns()));
-    digest_.Add((static_cast<std::uint64_t>(kind) << 8) | code);
-    digest_.Add(a);
-    digest_.Add(b);
-    digest_.Add(c);
+    if (now != time_) {
+      time_ = now;
+      digest_.Add(static_cast<std::uint64_t>(now.ns()) | kTimeMark);
+    }
+    const std::uint64_t what = (static_cast<std::uint64_t>(kind) << 8) | code;
+    digest_.Add(c ^ (what << 48), a, b);
     if (recorder_ != nullptr) [[unlikely]] {
       recorder_->OnLog({lines_, now, static_cast<std::uint8_t>(kind), code, a, b, c});
     }
     ++lines_;
   }
 
+  static constexpr std::uint64_t kTimeMark = std::uint64_t{1} << 63;
+
   WordDigest digest_;
+  Time time_ = Time::Infinite();  ///< of the last line
   Recorder* recorder_ = nullptr;
   std::uint64_t lines_ = 0;
   std::uint64_t events_ = 0;
