@@ -35,7 +35,7 @@ using policy_testing::Tokens;
 
 // The invariant sweep of the other presets costs as much per event as there are requests.
 #ifdef SCHEDTWIN_HARDENED
-constexpr std::uint64_t kAzureRequests = 150;
+constexpr std::uint64_t kAzureRequests = 250;
 constexpr std::uint32_t kBurstRequests = 300;
 #else
 constexpr std::uint64_t kAzureRequests = 2000;
@@ -67,7 +67,7 @@ const Variant kVariants[] = {
      "vllm_v1",
      {{"max_num_batched_tokens", "24"}, {"full_sequence_must_fit", "false"}},
      true},
-    {"VllmV1Watermark", "vllm_v1", {{"watermark_permille", "100"}}, true},
+    {"VllmV1Watermark", "vllm_v1", {{"watermark_permille", "20"}}, true},
     {"VllmV1WholePrompts",
      "vllm_v1",
      {{"chunked_prefill", "false"}, {"max_num_batched_tokens", "8192"}},
@@ -128,7 +128,7 @@ Workload Azure(std::uint32_t devices, bool scarce) {
   EXPECT_TRUE(profile.ok()) << profile.status();
   Workload workload{scarce ? "Azure, scarce" : "Azure", Requests(AzureConv(), 1, options),
                     StepTimeModel(*profile), DeviceInfoOf(*profile), devices};
-  if (scarce) workload.device.total_blocks = 700;
+  if (scarce) workload.device.total_blocks = 520;
   return workload;
 }
 
