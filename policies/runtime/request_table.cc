@@ -24,7 +24,9 @@ RequestTable::RequestTable()
       cold_(kInitialSlots),
       fate_(kInitialSlots),
       node_(kInitialSlots),
-      mask_(kInitialSlots - 1) {}
+      mask_(kInitialSlots - 1) {
+  HideLastSlot();
+}
 
 void RequestTable::Grow() {
   MoveRing(hot_, mask_, oldest_, next_id_);
@@ -32,6 +34,7 @@ void RequestTable::Grow() {
   MoveRing(fate_, mask_, oldest_, next_id_);
   MoveRing(node_, mask_, oldest_, next_id_);
   mask_ = 2 * mask_ + 1;
+  HideLastSlot();
 }
 
 RequestId RequestTable::Add(const RequestSpec& spec, ModelKind kind, std::uint32_t limit_tokens) {
@@ -66,7 +69,7 @@ void RequestTable::Reclaim() {
     if (hot(id).in_flight > 0) {
       ended_[kept++] = id;
     } else {
-      hot(id).id = RequestId::kNone;
+      hot(id).id = id + 1;  // which belongs to another slot: no id finds this one
     }
   }
   ended_.resize(kept);

@@ -77,6 +77,10 @@ class RequestTable {
 
  private:
   void Grow();
+  /// The slot where the id of no request would be looked for must not answer to it while it is empty.
+  void HideLastSlot() {
+    if (hot_[mask_].id == RequestId::kNone) hot_[mask_].id = 0;
+  }
 
   std::vector<RequestHot> hot_;
   std::vector<RequestCold> cold_;
