@@ -84,20 +84,24 @@ RunSummary World::Loop() {
     if (options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed)) {
       return Summary(RunResult::kInterrupted, "stopped from outside");
     }
-    const Time next = core_->events.NextTime();
+    // Turns are due before the first instant only: of devices that OnStart has poked.
+    const Time next = core_->turns.empty() ? core_->events.NextTime() : core_->now;
     if (next.infinite() && !time_source_->MayWake()) {
       return Summary(RunResult::kStalled, "nothing is planned; " + StallDetail());
     }
     const Time now = time_source_->Advance(next);
     Latch(now);
-    if (now > next) core_->events.Latch(now);
+    if (core_->events.NextTime() < now) core_->events.Latch(now);
     if (!RunInstant()) {
       return Summary(RunResult::kLivelocked,
                      "more than " + std::to_string(options_.max_callbacks_per_instant) +
                          " callbacks at " + std::to_string(now.ns()) + " ns; " + StallDetail());
     }
     if (idle_timers_ > options_.max_idle_timers) {
-      return Summary(RunResult::kStalled, "only timers fire; " + StallDetail());
+      if (core_->progress == progress_seen_ && OnlyTimersPlanned()) {
+        return Summary(RunResult::kStalled, "only timers fire; " + StallDetail());
+      }
+      idle_timers_ = 0;
     }
   }
 }
@@ -288,6 +292,16 @@ void World::PullSource(std::uint32_t index) {
       --core_->open_sources;
       return;
   }
+}
+
+bool World::OnlyTimersPlanned() const {
+  for (const SourceState& source : core_->sources) {
+    if (source.pending) return false;
+  }
+  for (const DeviceView& view : views_) {
+    if (view.queued > 0) return false;
+  }
+  return true;
 }
 
 bool World::Finished() const {

@@ -101,6 +101,8 @@ class World final : private Context, public ReplySink {
   void AfterCallback();
   void PullSource(std::uint32_t source);
   bool Finished() const;
+  /// True if no arrival and no plan is on its way: nothing but the policy's timers.
+  bool OnlyTimersPlanned() const;
   RunSummary Summary(RunResult result, std::string detail);
   std::string StallDetail() const;
 
