@@ -35,7 +35,10 @@ bool DeviceMemory::TryReserve(std::uint32_t id, std::uint32_t tokens) {
   if (!core_->requests.live(id)) return false;
   RequestHot& hot = core_->requests.hot(id);
   if (hot.state == RequestState::kStanding) return false;
-  if (hot.device != view_->id.value && (hot.owned_blocks > 0 || hot.in_flight > 0)) return false;
+  if (hot.device != view_->id.value &&
+      (HeldByDevice(hot) || (hot.device != DeviceId::kNone && in_transaction()))) {
+    return false;
+  }
   const std::uint32_t needed = pool_.BlocksFor(tokens);
   const std::uint32_t missing = needed > hot.owned_blocks ? needed - hot.owned_blocks : 0;
   if (!pool_.Take(id, missing)) return false;
@@ -53,6 +56,7 @@ bool DeviceMemory::Release(RequestId request) {
   const std::uint32_t id = request.value;
   const bool may = core_->requests.live(id) &&
                    core_->requests.hot(id).state != RequestState::kStanding &&
+                   core_->requests.hot(id).in_flight == 0 &&
                    core_->requests.hot(id).device == view_->id.value;
   Log(DecisionCode::kRelease, id, 0, may ? Refusal::kNone : Refusal::kBadArgument);
   if (!may) return false;
@@ -103,8 +107,8 @@ void DeviceMemory::Rollback(MemoryMark mark) {
   Log(DecisionCode::kTransaction, 1, mark.entries, may ? Refusal::kNone : Refusal::kBadArgument);
   if (!may) return;
   UndoTo(mark.entries);
-  --open_;
   --core_->open_transactions;
+  if (--open_ == 0) undo_.clear();  // what a mark of the wrong transaction has left
 }
 
 void DeviceMemory::Commit(MemoryMark mark) {

@@ -26,7 +26,8 @@ class DeviceMemory final : public Memory {
   void Rollback(MemoryMark mark) override;
   void Commit(MemoryMark mark) override;
 
-  bool in_transaction() const { return open_ > 0; }
+  /// Of any device: a request that is moved while the books of one are open could not be put back.
+  bool in_transaction() const { return core_->open_transactions > 0; }
   /// Rolls back what a callback left open.
   void CloseTransactions();
 

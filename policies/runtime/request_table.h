@@ -28,6 +28,12 @@ struct RequestFate {
   std::uint32_t last_device = DeviceId::kNone;
 };
 
+/// True if something of the request is on its device, or on its way: it cannot go elsewhere as it is. (A
+/// model without KV books has computed tokens all the same.)
+inline bool HeldByDevice(const RequestHot& hot) {
+  return hot.owned_blocks > 0 || hot.in_flight > 0 || hot.scheduled_tokens > 0;
+}
+
 /// Membership of a standing set; its lists are linked by request id.
 struct StandingNode {
   std::uint32_t finish_step = 0;  ///< submitted index of the step that makes its last token

@@ -59,9 +59,8 @@ Refusal World::ActionsFacet::TryRoute(RequestId request, DeviceId device, Device
   if (Driver(device) == nullptr) return Refusal::kUnknownDevice;
   if (decode_device.valid() && decode_device != device) return Refusal::kUnsupported;
   RequestHot& hot = core_->requests.hot(request.value);
-  if (hot.device != device.value && (hot.owned_blocks > 0 || hot.in_flight > 0)) {
-    return Refusal::kWrongDevice;
-  }
+  if (hot.device != device.value && HeldByDevice(hot)) return Refusal::kWrongDevice;
+  if (hot.device != device.value && core_->open_transactions > 0) return Refusal::kBadArgument;
   hot.device = device.value;
   return Refusal::kNone;
 }
