@@ -83,7 +83,7 @@ struct PlanDone {
   std::uint32_t steps = 0;  ///< done
   Time start;               ///< of its first step; the end, where none was done
   Time end;
-  std::span<const Entry> entries;       ///< as launched, without those dropped at the start
+  std::span<const Entry> entries;       ///< as launched, without those dropped before the start
   std::span<const RequestId> finished;  ///< in order of id; views of them stay valid in this callback
 };
 

@@ -41,6 +41,7 @@ Refusal DeviceDriver::Join(std::uint32_t id) {
     return Refusal::kNotDecoding;
   }
   if (hot.scheduled_tokens > memory_.Capacity(hot)) return Refusal::kNoCapacity;
+  if (const Refusal why = CheckQueueForJoin(id, hot); why != Refusal::kNone) return why;
   Send({.kind = CommandKind::kJoin, .request = id, .context_tokens = hot.scheduled_tokens});
   standing_.Join(id);
   view_->standing = standing_.size();
@@ -59,7 +60,32 @@ Refusal DeviceDriver::Leave(std::uint32_t id) {
   return Refusal::kNone;
 }
 
+bool DeviceDriver::GoesOn(const PlanRecord& plan) const {
+  if (plan.state != PlanState::kRunning) return true;
+  return !plan.cut && (continuing_ || plan.steps_done + 1 < plan.max_steps);
+}
+
+Refusal DeviceDriver::CheckQueueForJoin(std::uint32_t id, const RequestHot& hot) const {
+  if (hot.in_flight == 0 && info_.max_step_tokens == 0) return Refusal::kNone;
+  for (const PlanId queued : queue_) {
+    const PlanRecord& plan = *core_->plans.Find(queued);
+    if (!GoesOn(plan)) continue;
+    std::uint64_t tokens = std::uint64_t{plan.padding_tokens} + standing_.size() + 1;
+    for (std::size_t i = 0; i < plan.entries.size(); ++i) {
+      if (plan.entries[i].request.value == id && plan.marks[i].epoch == hot.epoch) {
+        return Refusal::kDuplicateEntry;  // it would run twice in one step
+      }
+      tokens += plan.entries[i].tokens;
+    }
+    if (plan.standing && info_.max_step_tokens > 0 && tokens > info_.max_step_tokens) {
+      return Refusal::kBatchTooLarge;
+    }
+  }
+  return Refusal::kNone;
+}
+
 void DeviceDriver::Detach(std::uint32_t id) {
+  if (core_->requests.hot(id).in_flight > 0) Unqueue(id);
   if (core_->requests.hot(id).state == RequestState::kStanding) Leave(id);
   memory_.Drop(id);
 }
@@ -75,7 +101,6 @@ void DeviceDriver::StartIfIdle() {
       DropHead(PlanEnd::kMissed);
       continue;
     }
-    DropStale(plan, /*promised=*/true);
     if (plan.entries.empty() && (!plan.standing || standing_.size() == 0)) {
       DropHead(PlanEnd::kEmpty);
       continue;
@@ -122,6 +147,9 @@ void DeviceDriver::DropHead(PlanEnd why) {
   plan.state = PlanState::kDropped;
   plan.why = why;
   queue_.erase(queue_.begin());
+  for (const Entry& entry : plan.entries) {  // what rests on this plan cannot be kept either
+    if (core_->requests.hot(entry.request.value).in_flight > 0) Unqueue(entry.request.value);
+  }
   view_->queued = static_cast<std::uint32_t>(queue_.size());
   core_->Push(core_->now, EventClass::kDone, view_->id.value,
               {EventKind::kPlanDropped, view_->id.value, id.word()});
@@ -291,7 +319,7 @@ bool DeviceDriver::Continue() {
     EndPlan(PlanEnd::kCut, core_->now);
     return true;
   }
-  if (!plan.entries.empty()) DropStale(plan, /*promised=*/false);
+  if (!plan.entries.empty()) DropStale(plan);
   if (plan.entries.empty() && (!plan.standing || standing_.size() == 0)) {
     EndPlan(PlanEnd::kEmpty, core_->now);
     return true;
@@ -305,11 +333,27 @@ bool DeviceDriver::Continue() {
   for (std::size_t i = 0; i < plan.entries.size(); ++i) {
     RequestHot& hot = core_->requests.hot(plan.entries[i].request.value);
     if (hot.scheduled_tokens + 1 > memory_.Capacity(hot)) memory_.GrowListed(hot.id);
-    plan.marks[i].context_tokens = hot.scheduled_tokens++;
+    ++plan.marks[i].context_tokens;
+    ++hot.scheduled_tokens;
     ++hot.known_tokens;
   }
+  if (queue_.size() > 1 && !plan.entries.empty()) MoveBehind(plan);
   Submit(queue_.front(), plan, growth);
   return false;
+}
+
+void DeviceDriver::MoveBehind(const PlanRecord& plan) {
+  ++core_->plan_serial;
+  for (const Entry& entry : plan.entries) {
+    core_->requests.fate(entry.request.value).plan_serial = core_->plan_serial;
+  }
+  for (std::size_t i = 1; i < queue_.size(); ++i) {
+    PlanRecord& behind = *core_->plans.Find(queue_[i]);
+    for (std::size_t k = 0; k < behind.entries.size(); ++k) {
+      const RequestFate& fate = core_->requests.fate(behind.entries[k].request.value);
+      behind.marks[k].context_tokens += fate.plan_serial == core_->plan_serial;
+    }
+  }
 }
 
 std::uint32_t DeviceDriver::ListedGrowth(const PlanRecord& plan) const {
@@ -328,6 +372,7 @@ void DeviceDriver::EndPlan(PlanEnd why, Time end) {
   queue_.erase(queue_.begin());
   view_->queued = static_cast<std::uint32_t>(queue_.size());
   running_ = nullptr;
+  plan.state = PlanState::kDropped;  // unknown from here on, even while its PlanDone is delivered
   done_ = {id, view_->id, why, plan.steps_done, plan.start, end, plan.entries, finished_};
   if (!queue_.empty()) StartIfIdle();
 }

@@ -2,9 +2,9 @@
 // books what each step did, and decides at each boundary whether the plan goes on. Every world shares it;
 // it sees devices only as messages. Driven by World; one thread.
 //
-// A plan's life: Launch (checked, promised) -> queued -> StartIfIdle (stale entries dropped, window, late
-// binding) -> steps -> ended. At a boundary the step is booked at once, but the plan goes on only in the
-// device's turn, after all else that is due at that instant, so that a policy's cut at the same instant
+// A plan's life: Launch (checked, promised) -> queued (who ends or is preempted is taken out) -> StartIfIdle
+// (window, late binding) -> steps -> ended. At a boundary the step is booked at once, but the plan goes on
+// only in the device's turn, after all else that is due at that instant, so that a policy's cut at the same instant
 // still counts and a plan of many steps does what as many plans of one step would have done.
 #ifndef SCHEDTWIN_POLICIES_RUNTIME_DEVICE_DRIVER_H_
 #define SCHEDTWIN_POLICIES_RUNTIME_DEVICE_DRIVER_H_
@@ -37,7 +37,9 @@ class DeviceDriver {
   Refusal Cut(PlanId id);
   Refusal Join(std::uint32_t id);
   Refusal Leave(std::uint32_t id);
-  /// Takes a request off the device: out of the standing set, blocks given back.
+  /// Takes a request out of the plans that have not started, and their promises back.
+  void Unqueue(std::uint32_t id);
+  /// Takes a request off the device: out of the queue and the standing set, blocks given back.
   void Detach(std::uint32_t id);
 
   /// Starts the plan at the head of the queue if nothing runs.
@@ -70,9 +72,13 @@ class DeviceDriver {
   Launched CheckEntry(const Plan& plan, const Entry& entry, std::uint32_t index);
   void Promise(PlanRecord& plan);
   void Unpromise(PlanRecord& plan);
-  bool SharesEntries(PlanId id, const PlanRecord& plan);
-  /// Takes out entries whose request ended or was preempted. `promised`: their step was not booked.
-  void DropStale(PlanRecord& plan, bool promised);
+  void UnpromiseEntry(const Entry& entry, const EntryMark& mark);
+  /// True if a plan behind this one names a request of `entries`.
+  bool SharesEntries(PlanId id, std::span<const Entry> entries);
+  /// Takes the entries whose request ended or was preempted out of the running plan.
+  void DropStale(PlanRecord& plan);
+  /// True if the plan is going to submit a step that it has not submitted yet.
+  bool GoesOn(const PlanRecord& plan) const;
   bool ReadyToRun(PlanId id, PlanRecord& plan);
   void DropHead(PlanEnd why);
   void Submit(PlanId id, PlanRecord& plan, std::uint32_t standing_growth);
@@ -87,6 +93,10 @@ class DeviceDriver {
   void FinishRequests();
   void RecordStep(const DeviceReply& reply);
   void EndPlan(PlanEnd why, Time end);
+  /// Whether the plans that have been launched leave room for a member more.
+  Refusal CheckQueueForJoin(std::uint32_t id, const RequestHot& hot) const;
+  /// The running plan takes a token more of each request: contexts in the plans behind it are longer by one.
+  void MoveBehind(const PlanRecord& plan);
   std::uint32_t ListedGrowth(const PlanRecord& plan) const;
 
   RunCore* core_;

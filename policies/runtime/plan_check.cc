@@ -69,14 +69,12 @@ Launched DeviceDriver::CheckEntry(const Plan& plan, const Entry& entry, std::uin
     return refuse(Refusal::kDuplicateEntry);
   }
   fate.plan_serial = core_->plan_serial;
-  if (hot.device != view_->id.value && (hot.owned_blocks > 0 || hot.in_flight > 0)) {
-    return refuse(Refusal::kWrongDevice);
-  }
+  if (hot.device != view_->id.value && HeldByDevice(hot)) return refuse(Refusal::kWrongDevice);
   const std::uint32_t left = hot.known_tokens - hot.scheduled_tokens;
+  if (entry.tokens == 0 || entry.tokens > left) return refuse(Refusal::kWrongTokens);
   if (info_.kind == ModelKind::kOneShot) {
     return entry.tokens == left ? Launched{} : refuse(Refusal::kWrongTokens);
   }
-  if (entry.tokens == 0 || entry.tokens > left) return refuse(Refusal::kWrongTokens);
   if (plan.max_steps > 1 && (left != 1 || hot.scheduled_tokens < hot.prompt_tokens)) {
     return refuse(Refusal::kNotDecoding);
   }
@@ -101,17 +99,35 @@ void DeviceDriver::Promise(PlanRecord& plan) {
   }
 }
 
+void DeviceDriver::UnpromiseEntry(const Entry& entry, const EntryMark& mark) {
+  RequestHot& hot = core_->requests.hot(entry.request.value);
+  SCHEDTWIN_CHECK(hot.in_flight > 0 && hot.epoch == mark.epoch);
+  --hot.in_flight;
+  hot.known_tokens -= mark.samples;
+  hot.scheduled_tokens -= entry.tokens;
+}
+
 void DeviceDriver::Unpromise(PlanRecord& plan) {
   for (std::size_t i = 0; i < plan.entries.size(); ++i) {
-    RequestHot& hot = core_->requests.hot(plan.entries[i].request.value);
-    SCHEDTWIN_CHECK(hot.in_flight > 0);
-    --hot.in_flight;
-    hot.known_tokens -= plan.marks[i].samples;
-    if (hot.epoch == plan.marks[i].epoch) hot.scheduled_tokens -= plan.entries[i].tokens;
+    UnpromiseEntry(plan.entries[i], plan.marks[i]);
   }
 }
 
-void DeviceDriver::DropStale(PlanRecord& plan, bool promised) {
+void DeviceDriver::Unqueue(std::uint32_t id) {
+  for (const PlanId queued : queue_) {
+    PlanRecord& plan = *core_->plans.Find(queued);
+    if (plan.state == PlanState::kRunning) continue;
+    for (std::size_t i = 0; i < plan.entries.size(); ++i) {
+      if (plan.entries[i].request.value != id) continue;
+      UnpromiseEntry(plan.entries[i], plan.marks[i]);
+      plan.entries.erase(plan.entries.begin() + static_cast<std::ptrdiff_t>(i));
+      plan.marks.erase(plan.marks.begin() + static_cast<std::ptrdiff_t>(i));
+      break;
+    }
+  }
+}
+
+void DeviceDriver::DropStale(PlanRecord& plan) {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < plan.entries.size(); ++i) {
     const std::uint32_t id = plan.entries[i].request.value;
@@ -122,17 +138,16 @@ void DeviceDriver::DropStale(PlanRecord& plan, bool promised) {
       continue;
     }
     --hot.in_flight;
-    if (promised) hot.known_tokens -= plan.marks[i].samples;
   }
   plan.entries.resize(kept);
   plan.marks.resize(kept);
 }
 
-bool DeviceDriver::SharesEntries(PlanId id, const PlanRecord& plan) {
+bool DeviceDriver::SharesEntries(PlanId id, std::span<const Entry> entries) {
   auto later = std::find(queue_.begin(), queue_.end(), id);
   for (++later; later != queue_.end(); ++later) {
     for (const Entry& other : core_->plans.Find(*later)->entries) {
-      for (const Entry& entry : plan.entries) {
+      for (const Entry& entry : entries) {
         if (entry.request == other.request) return true;
       }
     }
@@ -144,13 +159,19 @@ Launched DeviceDriver::Amend(PlanId id, const Plan& replacement) {
   PlanRecord* plan = core_->plans.Find(id);
   if (plan == nullptr || plan->state == PlanState::kDropped) return {id, Refusal::kUnknownPlan, 0};
   if (plan->state == PlanState::kRunning) return {id, Refusal::kAlreadyStarted, 0};
-  if (SharesEntries(id, *plan)) return {id, Refusal::kBadArgument, 0};
+  if (replacement.device != view_->id) return {id, Refusal::kWrongDevice, 0};
+  // Promises are kept in the order of the queue: those behind rest on this plan's.
+  if (memory_.in_transaction() || SharesEntries(id, plan->entries) ||
+      SharesEntries(id, replacement.entries)) {
+    return {id, Refusal::kBadArgument, 0};
+  }
   Unpromise(*plan);
   Launched answer = Check(replacement);
   answer.id = id;
   if (answer.ok()) {
     plan->entries.assign(replacement.entries.begin(), replacement.entries.end());
     plan->standing = replacement.standing;
+    plan->late_binding = replacement.late_binding;
     plan->max_steps = info_.kind == ModelKind::kOneShot ? 1 : replacement.max_steps;
     plan->padding_tokens = replacement.padding_tokens;
     plan->earliest = replacement.earliest;
@@ -164,7 +185,7 @@ Refusal DeviceDriver::Withdraw(PlanId id) {
   PlanRecord* plan = core_->plans.Find(id);
   if (plan == nullptr || plan->state == PlanState::kDropped) return Refusal::kUnknownPlan;
   if (plan->state == PlanState::kRunning) return Refusal::kAlreadyStarted;
-  if (SharesEntries(id, *plan)) return Refusal::kBadArgument;
+  if (memory_.in_transaction() || SharesEntries(id, plan->entries)) return Refusal::kBadArgument;
   Unpromise(*plan);
   queue_.erase(std::find(queue_.begin(), queue_.end(), id));
   view_->queued = static_cast<std::uint32_t>(queue_.size());

@@ -83,6 +83,7 @@ Refusal World::ActionsFacet::TryPreempt(RequestId request, PreemptMode mode) {
   } else {
     if (hot.state == RequestState::kStanding) driver->Leave(request.value);
     if (hot.scheduled_tokens == 0 && hot.owned_blocks == 0) return Refusal::kBadArgument;
+    if (hot.in_flight > 0) driver->Unqueue(request.value);
     core_->requests.fate(request.value).recomputed_tokens += hot.scheduled_tokens;
     driver->Detach(request.value);
   }
