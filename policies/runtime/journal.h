@@ -58,6 +58,7 @@ enum class DecisionCode : std::uint8_t {
   kRearm = 23,        ///< a: timer, b: when, c: 1 done
   kCancelTimer = 24,  ///< a: timer, c: 1 done
   kEntry = 25,        ///< a: request, b: tokens
+  kPlanBounds = 26,   ///< a: earliest, b: latest, c: padding and steps; only where one is unusual
 };
 
 class Journal {

@@ -106,6 +106,13 @@ void World::ActionsFacet::LogPlan(DecisionCode code, const Plan& plan, const Lau
   for (const Entry& entry : plan.entries) {
     core_->journal.Decision(core_->now, DecisionCode::kEntry, entry.request.value, entry.tokens, 0);
   }
+  if (plan.earliest > Time() || !plan.latest.infinite() || plan.padding_tokens > 0 ||
+      plan.max_steps > 0xffffffu) {
+    core_->journal.Decision(core_->now, DecisionCode::kPlanBounds,
+                            static_cast<std::uint64_t>(plan.earliest.ns()),
+                            static_cast<std::uint64_t>(plan.latest.ns()),
+                            plan.padding_tokens | (std::uint64_t{plan.max_steps} << 32));
+  }
   const std::uint64_t shape = plan.device.value |
                               (std::uint64_t{plan.max_steps & 0xffffffu} << 32) |
                               (std::uint64_t{plan.standing} << 56) |
