@@ -1,0 +1,91 @@
+// ScriptedPolicy: a policy whose callbacks are given by the test. It writes down every event in one
+// line of text ("20 done 0 finish 1": at 20 ns, a plan of device 0 ended because a request
+// finished, after 1 step), and complains if callbacks nest or time moves inside one. One thread;
+// owned by the test.
+#ifndef SCHEDTWIN_TESTS_SUPPORT_SCRIPTED_POLICY_H_
+#define SCHEDTWIN_TESTS_SUPPORT_SCRIPTED_POLICY_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "policies/api/policy.h"
+
+namespace schedtwin {
+
+inline const char* PlanEndName(PlanEnd why) {
+  switch (why) {
+    case PlanEnd::kSteps:
+      return "steps";
+    case PlanEnd::kFinish:
+      return "finish";
+    case PlanEnd::kCut:
+      return "cut";
+    case PlanEnd::kMemory:
+      return "memory";
+    case PlanEnd::kEmpty:
+      return "empty";
+    case PlanEnd::kMissed:
+      return "missed";
+    case PlanEnd::kAborted:
+      return "aborted";
+    case PlanEnd::kFailed:
+      return "failed";
+  }
+  return "?";
+}
+
+class ScriptedPolicy final : public Policy {
+ public:
+  std::function<void(Context&)> on_start;
+  std::function<void(Context&, RequestId)> on_arrival;
+  std::function<void(Context&, std::uint64_t)> on_timer;
+  std::function<void(Context&, DeviceId)> on_slot_free;
+  std::function<void(Context&, PlanId)> on_plan_starting;
+  std::function<void(Context&, const PlanDone&)> on_plan_done;
+
+  std::vector<std::string> seen;
+
+  void OnStart(Context& context) override { Call(context, "start", on_start); }
+  void OnArrival(Context& context, RequestId request) override {
+    Call(context, "arrival " + std::to_string(request.value), on_arrival, request);
+  }
+  void OnTimer(Context& context, std::uint64_t tag) override {
+    Call(context, "timer " + std::to_string(tag), on_timer, tag);
+  }
+  void OnSlotFree(Context& context, DeviceId device) override {
+    Call(context, "slot " + std::to_string(device.value), on_slot_free, device);
+  }
+  void OnPlanStarting(Context& context, PlanId plan) override {
+    Call(context, "starting", on_plan_starting, plan);
+  }
+  void OnPlanDone(Context& context, const PlanDone& done) override {
+    Call(context,
+         "done " + std::to_string(done.device.value) + " " + PlanEndName(done.why) + " " +
+             std::to_string(done.steps),
+         on_plan_done, done);
+  }
+
+ private:
+  template <class Callback, class... Arguments>
+  void Call(Context& context, const std::string& what, const Callback& callback,
+            const Arguments&... arguments) {
+    EXPECT_FALSE(inside_) << what << " was delivered inside another callback";
+    inside_ = true;
+    const Time now = context.now();
+    seen.push_back(std::to_string(now.ns()) + " " + what);
+    if (callback) callback(context, arguments...);
+    EXPECT_EQ(context.now(), now) << "time moved inside a callback";
+    inside_ = false;
+  }
+
+  bool inside_ = false;
+};
+
+}  // namespace schedtwin
+
+#endif  // SCHEDTWIN_TESTS_SUPPORT_SCRIPTED_POLICY_H_
