@@ -1,0 +1,475 @@
+// A policy that does anything: legal, illegal and senseless actions at random, on random traffic,
+// devices and queues. Whatever it does, the runtime keeps its books, asks of a device only what a
+// device can do, ends every request at most once, ends the run with a result, and does the same
+// again for the same seed.
+//
+// SCHEDTWIN_RANDOM_POLICY_SEED=N runs one seed alone, SCHEDTWIN_RANDOM_POLICY_SEEDS=N runs the
+// first N.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "policies/api/rng.h"
+#include "policies/runtime/world.h"
+#include "tests/support/test_run.h"
+
+namespace schedtwin {
+namespace {
+
+#ifdef SCHEDTWIN_HARDENED
+constexpr std::uint64_t kSeeds = 3000;
+#else
+constexpr std::uint64_t kSeeds = 600;
+#endif
+
+/// What kind of run a seed stands for.
+struct Shape {
+  bool one_shot = false;
+  bool with_kv = true;
+  bool identify = false;
+  bool clears_up = true;  ///< gives all up after a while; else the run may stall, or is stopped
+  std::uint32_t devices = 1;
+  std::uint32_t depth = 1;
+  std::uint32_t total_blocks = 0;
+  std::uint32_t block_tokens = 0;
+  std::uint32_t max_step_tokens = 0;
+  std::uint32_t sense = 50;  ///< percent of actions that mean well
+  std::uint64_t tie_seed = 0;
+
+  static Shape Of(std::uint64_t seed) {
+    Rng rng(seed, "shape");
+    Shape shape;
+    shape.one_shot = rng.Below(6) == 0;
+    shape.with_kv = !shape.one_shot && rng.Below(8) != 0;
+    shape.identify = shape.with_kv && rng.Below(2) == 0;
+    shape.clears_up = rng.Below(5) != 0;
+    shape.devices = 1 + rng.Below(3);
+    shape.depth = 1 + rng.Below(3);
+    constexpr std::uint32_t kBlockTokens[] = {1, 3, 4, 16};
+    shape.block_tokens = shape.with_kv ? kBlockTokens[rng.Below(4)] : 0;
+    shape.total_blocks = shape.with_kv ? (20 + rng.Below(60)) / shape.block_tokens + 2 : 0;
+    shape.max_step_tokens = rng.Below(3) == 0 ? 16 + rng.Below(32) : 0;
+    shape.sense = rng.Below(101);
+    shape.tie_seed = rng.Below(4) == 0 ? 1 + rng.Below(100) : 0;
+    return shape;
+  }
+
+  std::vector<RequestSpec> Requests(std::uint64_t seed) const {
+    Rng rng(seed, "requests");
+    std::vector<RequestSpec> requests;
+    std::int64_t at = 0;
+    for (std::uint32_t i = 8 + rng.Below(12); i > 0; --i) {
+      at += rng.Below(3) == 0 ? 0 : 10 * rng.Below(6);
+      RequestSpec spec = one_shot ? UnitRequest(at, rng.Below(10))
+                                  : TokenRequest(at, rng.Below(24), rng.Below(16));
+      if (rng.Below(4) == 0) spec.max_new_tokens = 1 + rng.Below(8);
+      requests.push_back(spec);
+    }
+    return requests;
+  }
+};
+
+class RandomPolicy final : public Policy {
+ public:
+  RandomPolicy(const Shape& shape, std::uint64_t seed, TestRun* run)
+      : shape_(shape), rng_(seed, "random policy"), run_(run) {}
+
+  void OnStart(Context& context) override {
+    context.clock().Arm(Time::Nanos(1500), kClearUp);
+    context.clock().Arm(Time::Nanos(7), kTick);
+    if (Percent(20)) Act(context);
+  }
+  void OnArrival(Context& context, RequestId request) override {
+    arrived_ = std::max(arrived_, request.value + 1);
+    EXPECT_TRUE(unseen_.insert(request.value).second) << "arrived twice";
+    Callback(context);
+    if (cleared_ && context.request(request).state() != RequestState::kEnded) {
+      context.actions().Finish(request, EndReason::kTimedOut);
+    }
+  }
+  void OnTimer(Context& context, std::uint64_t tag) override {
+    Callback(context);
+    if (tag == kTick && (!cleared_ || !shape_.clears_up) && context.now() < Time::Nanos(4000)) {
+      context.actions().Poke({rng_.Below(shape_.devices)});
+      context.clock().Arm(context.now() + Duration::Nanos(13), kTick);
+    }
+    if (tag != kClearUp || !shape_.clears_up) return;
+    cleared_ = true;
+    for (std::uint32_t id = 0; id < arrived_; ++id) {
+      if (context.live({id})) context.actions().Finish({id}, EndReason::kTimedOut);
+    }
+  }
+  void OnSlotFree(Context& context, DeviceId device) override {
+    EXPECT_GT(context.device(device).depth_left(), 0u);
+    Callback(context);
+    if (Percent(shape_.sense)) Serve(context, device);
+  }
+  void OnPlanStarting(Context& context, PlanId plan) override {
+    plans_.push_back(plan);
+    Callback(context);
+  }
+  void OnPlanDone(Context& context, const PlanDone& done) override {
+    std::uint32_t before = 0;
+    for (const RequestId id : done.finished) {
+      EXPECT_EQ(context.request(id).state(), RequestState::kEnded);
+      EXPECT_LE(before, id.value) << "in order of id";
+      before = id.value;
+    }
+    EXPECT_LE(done.start, done.end);
+    Callback(context);
+  }
+
+  std::uint64_t callbacks() const { return callbacks_; }
+
+ private:
+  static constexpr std::uint64_t kTick = 998;  ///< keeps slots coming
+  static constexpr std::uint64_t kClearUp = 999;
+
+  bool Percent(std::uint32_t percent) { return rng_.Below(100) < percent; }
+
+  void Callback(Context& context) {
+    run_->world->CheckInvariants();
+    CheckViews(context);
+    if (++callbacks_ > 3000) stop = true;
+    if (cleared_) return;
+    for (std::uint32_t actions = rng_.Below(5); actions > 0; --actions) Act(context);
+  }
+
+  /// What must be true of what a policy reads, whatever it has done.
+  void CheckViews(const Context& context) {
+    for (std::uint32_t id = 0; id < arrived_; ++id) {
+      if (!context.live({id})) continue;
+      const RequestView view = context.request({id});
+      ASSERT_LE(view.scheduled_tokens(), view.known_tokens()) << id;
+      if (shape_.one_shot || view.state() == RequestState::kEnded) continue;
+      const bool idle = !view.device().valid() || context.device(view.device()).idle();
+      if (view.in_flight() || (view.state() == RequestState::kStanding && !idle)) {
+        ASSERT_GE(view.known_tokens(), view.prompt_tokens() + view.output_tokens()) << id;
+      } else {
+        ASSERT_EQ(view.known_tokens(), view.prompt_tokens() + view.output_tokens()) << id;
+      }
+    }
+  }
+
+  DeviceId AnyDevice() {
+    return Percent(97) ? DeviceId{rng_.Below(shape_.devices)} : DeviceId{shape_.devices};
+  }
+  RequestId AnyRequest() {
+    if (Percent(2)) return RequestId{};
+    return {rng_.Below(arrived_ + 1)};
+  }
+  PlanId AnyPlan() {
+    if (plans_.empty() || Percent(3)) return PlanId{};
+    return plans_[plans_.size() - 1 -
+                  rng_.Below(
+                      std::min<std::uint32_t>(4, static_cast<std::uint32_t>(plans_.size())))];
+  }
+  std::uint32_t AnyTokens() {
+    if (Percent(1)) return 0xffffffffu - rng_.Below(20);
+    return rng_.Below(30);
+  }
+
+  void Act(Context& context) {
+    switch (rng_.Below(14)) {
+      case 0:
+      case 1:
+        return Launch(context, AnyDevice());
+      case 2:
+        return Amend(context);
+      case 3:
+        context.actions().Withdraw(AnyPlan());
+        return;
+      case 4:
+        context.actions().Abort(AnyPlan(), Percent(90) ? AbortAt::kStep : AbortAt::kNow);
+        return;
+      case 5:
+      case 6:
+        context.actions().Join(AnyDevice(), AnyRequest());
+        return;
+      case 7:
+        context.actions().Leave(AnyDevice(), AnyRequest());
+        return;
+      case 8:
+        if (Percent(30)) Preempt(context);
+        return;
+      case 9:
+        if (Percent(3)) context.actions().Finish(AnyRequest(), EndReason(rng_.Below(6)));
+        return;
+      case 10:
+        return Memories(context);
+      case 11:
+        return Timers(context);
+      case 12:
+        if (Percent(60)) context.actions().Poke(AnyDevice());
+        return;
+      case 13:
+        return Others(context);
+    }
+  }
+
+  void Preempt(Context& context) {
+    constexpr PreemptMode kModes[] = {PreemptMode::kRecompute, PreemptMode::kPause,
+                                      PreemptMode::kSwap};
+    context.actions().Preempt(AnyRequest(), kModes[rng_.Below(3)]);
+  }
+
+  void Others(Context& context) {
+    switch (rng_.Below(4)) {
+      case 0:
+        context.actions().Route(AnyRequest(), AnyDevice(), Percent(95) ? DeviceId{} : AnyDevice());
+        return;
+      case 1:
+        context.actions().Transfer({AnyRequest(), AnyDevice(), AnyDevice(), false});
+        return;
+      case 2:
+        context.actions().Note("a note");
+        return;
+      case 3:
+        context.services().Predict(MakePlan(context, AnyDevice()));
+        return;
+    }
+  }
+
+  void Memories(Context& context) {
+    Memory& memory = context.memory({rng_.Below(shape_.devices)});
+    std::vector<MemoryMark> marks;
+    const bool transaction = Percent(30);
+    for (std::uint32_t i = transaction ? 1 + rng_.Below(6) : 1; i > 0; --i) {
+      if (transaction && Percent(30)) marks.push_back(memory.Begin());
+      if (Percent(70)) {
+        const RequestId request = AnyRequest();
+        std::uint32_t tokens = AnyTokens();
+        if (context.live(request) && Percent(70)) tokens = context.request(request).known_tokens();
+        memory.Reserve(request, tokens);
+      } else if (Percent(50)) {
+        memory.Release(AnyRequest());
+      }
+      if (transaction && Percent(10)) Act(context);  // mostly refused in here
+    }
+    // Closed in any order, with any mark, or not at all.
+    while (!marks.empty()) {
+      const std::size_t at =
+          Percent(80) ? marks.size() - 1 : rng_.Below(static_cast<std::uint32_t>(marks.size()));
+      if (Percent(50))
+        memory.Rollback(marks[at]);
+      else if (Percent(80))
+        memory.Commit(marks[at]);
+      marks.erase(marks.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+    if (Percent(2)) memory.Rollback(MemoryMark{rng_.Below(5)});
+  }
+
+  void Timers(Context& context) {
+    Clock& clock = context.clock();
+    const Time when = Time::Nanos(context.now().ns() - 5 + rng_.Below(60));
+    if (timers_.empty() || Percent(30)) {
+      if (Percent(30)) timers_.push_back(clock.Arm(when, rng_.Below(10)));
+      return;
+    }
+    const TimerId timer = timers_[rng_.Below(static_cast<std::uint32_t>(timers_.size()))];
+    if (Percent(50)) {
+      clock.Rearm(timer, when);
+    } else {
+      clock.Cancel(timer);
+    }
+  }
+
+  /// Entries of all kinds, kept in `entries_` until the next call.
+  Plan MakePlan(Context& context, DeviceId device) {
+    entries_.clear();
+    Plan plan{.device = device, .standing = Percent(40)};
+    const bool decodes = Percent(40);
+    for (std::uint32_t i = rng_.Below(5); i > 0; --i) {
+      const RequestId request = AnyRequest();
+      if (!context.live(request) || !Percent(85)) {
+        entries_.push_back({request, AnyTokens()});
+        continue;
+      }
+      const RequestView view = context.request(request);
+      if (decodes && view.phase() != Phase::kDecode) continue;
+      std::uint32_t tokens = view.next_tokens();
+      if (!shape_.one_shot && tokens > 1 && Percent(40)) tokens = 1 + rng_.Below(tokens);
+      if (device.value < shape_.devices && Percent(80)) {
+        context.memory(device).Reserve(request, view.scheduled_tokens() + tokens);
+      }
+      entries_.push_back({request, tokens});
+    }
+    plan.entries = entries_;
+    if (decodes || Percent(10)) plan.max_steps = rng_.Below(7);
+    if (Percent(10)) plan.padding_tokens = rng_.Below(4);
+    if (Percent(15)) plan.earliest = Time::Nanos(context.now().ns() - 10 + rng_.Below(60));
+    if (Percent(15)) plan.latest = Time::Nanos(context.now().ns() - 5 + rng_.Below(60));
+    plan.late_binding = Percent(25);
+    return plan;
+  }
+
+  void Launch(Context& context, DeviceId device) {
+    const Launched launched = context.actions().Launch(MakePlan(context, device));
+    if (launched.ok()) plans_.push_back(launched.id);
+  }
+
+  void Amend(Context& context) {
+    const DeviceId device = AnyDevice();
+    context.actions().Amend(AnyPlan(), MakePlan(context, device));
+  }
+
+  /// Means well: joins who decodes, and launches the set or what is to be computed.
+  void Serve(Context& context, DeviceId device) {
+    if (cleared_) return;
+    entries_.clear();
+    for (std::uint32_t id = 0; id < arrived_; ++id) {
+      if (!context.live({id})) continue;
+      const RequestView view = context.request({id});
+      if (view.state() != RequestState::kWaiting || view.in_flight()) continue;
+      if (view.device().valid() && view.device() != device) continue;
+      if (!shape_.one_shot && view.phase() == Phase::kDecode && Percent(60) &&
+          context.actions().Join(device, {id}) == Refusal::kNone) {
+        continue;
+      }
+      if (context.memory(device).Reserve({id}, view.scheduled_tokens() + view.next_tokens())) {
+        entries_.push_back({{id}, view.next_tokens()});
+      }
+      if (entries_.size() == 3) break;
+    }
+    const Launched launched =
+        context.actions().Launch({.device = device,
+                                  .entries = entries_,
+                                  .standing = !shape_.one_shot,
+                                  .max_steps = entries_.empty() ? 1 + rng_.Below(6) : 1});
+    if (launched.ok()) plans_.push_back(launched.id);
+  }
+
+ public:
+  std::atomic<bool> stop = false;
+
+ private:
+  Shape shape_;
+  Rng rng_;
+  TestRun* run_;
+  std::vector<PlanId> plans_;
+  std::vector<TimerId> timers_;
+  std::vector<Entry> entries_;
+  std::set<std::uint32_t> unseen_;
+  std::uint32_t arrived_ = 0;
+  std::uint64_t callbacks_ = 0;
+  bool cleared_ = false;
+};
+
+struct Ran {
+  RunSummary summary;
+  std::uint64_t steps = 0;
+  std::uint64_t callbacks = 0;
+};
+
+/// Each request ends at most once; when the run has finished, exactly once and as it should.
+void CheckEnds(const RunSummary& summary, const RecordingRecorder& recorder,
+               const std::vector<RequestSpec>& requests) {
+  std::set<std::uint32_t> ended;
+  for (const RequestRecord& record : recorder.requests) {
+    EXPECT_TRUE(ended.insert(record.id.value).second) << record.id.value << " ended twice";
+    EXPECT_GE(record.end, record.arrival);
+    const RequestSpec& spec = requests.at(record.id.value);
+    const std::uint32_t limit = spec.max_new_tokens == 0
+                                    ? spec.output_tokens
+                                    : std::min(spec.output_tokens, spec.max_new_tokens);
+    EXPECT_LE(record.output_tokens, limit);
+    if (record.reason == EndReason::kCompleted && spec.prompt_tokens > 0) {
+      EXPECT_GT(record.output_tokens, 0u);
+      EXPECT_EQ(record.last_token, record.end);
+      EXPECT_LE(record.first_token, record.last_token);
+      EXPECT_LT(record.first_start, record.first_token);
+    }
+  }
+  if (summary.result != RunResult::kFinished) return;
+  EXPECT_EQ(ended.size(), requests.size());
+  EXPECT_EQ(summary.requests, requests.size());
+}
+
+Ran RunSeed(std::uint64_t seed, bool record) {
+  const Shape shape = Shape::Of(seed);
+  const std::vector<RequestSpec> requests = shape.Requests(seed);
+  TestRun run;
+  run.device = shape.one_shot ? SmallOneShot() : SmallDecoder();
+  run.device.queue_depth = shape.depth;
+  run.device.total_blocks = shape.total_blocks;
+  run.device.block_tokens = shape.block_tokens;
+  run.device.max_step_tokens = shape.max_step_tokens;
+  run.devices = shape.devices;
+  run.options.seed = seed;
+  run.options.identify_blocks = shape.identify;
+  run.options.tie_seed = shape.tie_seed;
+  run.options.max_callbacks_per_instant = 2000;
+  run.options.max_idle_timers = 1000;
+  run.wants = {.steps = record, .log = record};
+  run.step_time = [](const FakeStep& step) {
+    return Duration::Nanos(10 * (1 + static_cast<std::int64_t>(step.tokens() / 8)));
+  };
+  RandomPolicy policy(shape, seed, &run);
+  run.options.stop = &policy.stop;
+  Ran ran;
+  ran.summary = run.Run(&policy, requests);
+  CheckEnds(ran.summary, run.recorder, requests);
+  for (const FakeDevice& fake : run.fakes) ran.steps += fake.steps.size();
+  ran.callbacks = policy.callbacks();
+  if (shape.max_step_tokens > 0) {
+    for (const FakeDevice& fake : run.fakes) {
+      for (const FakeStep& step : fake.steps) {
+        EXPECT_LE(step.tokens() + step.padding_tokens, shape.max_step_tokens);
+      }
+    }
+  }
+  return ran;
+}
+
+TEST(RandomPolicy, KeepsTheBooksAndEndsWithAResult) {
+  std::uint64_t first = 1, last = kSeeds;
+  if (const char* count = std::getenv("SCHEDTWIN_RANDOM_POLICY_SEEDS")) {
+    last = std::strtoull(count, nullptr, 10);
+  }
+  if (const char* only = std::getenv("SCHEDTWIN_RANDOM_POLICY_SEED")) {
+    first = last = std::strtoull(only, nullptr, 10);
+  }
+  std::map<RunResult, std::uint64_t> results;
+  std::map<std::size_t, std::uint64_t> refusals;
+  std::uint64_t steps = 0, completed = 0, preemptions = 0;
+  for (std::uint64_t seed = first; seed <= last; ++seed) {
+    SCOPED_TRACE("SCHEDTWIN_RANDOM_POLICY_SEED=" + std::to_string(seed));
+    const Ran ran = RunSeed(seed, /*record=*/true);
+    const Ran again = RunSeed(seed, /*record=*/false);
+    EXPECT_EQ(again.summary.decision_digest, ran.summary.decision_digest);
+    EXPECT_EQ(again.summary.outcome_digest, ran.summary.outcome_digest);
+    EXPECT_EQ(again.callbacks, ran.callbacks);
+    if (HasFailure()) {
+      ADD_FAILURE() << "the first seed that fails; run it alone as above";
+      return;
+    }
+    ++results[ran.summary.result];
+    steps += ran.steps;
+    completed += ran.summary.ended[static_cast<int>(EndReason::kCompleted)];
+    preemptions += ran.summary.preemptions;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(Refusal::kCount); ++i) {
+      refusals[i] += ran.summary.refusals[i];
+    }
+  }
+  if (first == last) return;
+  // The runs reach what they are there for.
+  EXPECT_GT(results[RunResult::kFinished], kSeeds / 2);
+  EXPECT_GT(results[RunResult::kStalled] + results[RunResult::kInterrupted], kSeeds / 50);
+  EXPECT_GT(steps, 20 * kSeeds);
+  EXPECT_GT(completed, kSeeds);
+  EXPECT_GT(preemptions, kSeeds);
+  for (std::size_t i = 1; i < static_cast<std::size_t>(Refusal::kCount); ++i) {
+    if (i == static_cast<std::size_t>(Refusal::kDeviceDown)) continue;  // no mechanics yet
+    EXPECT_GT(refusals[i], 0u) << "reason " << i;
+  }
+}
+
+}  // namespace
+}  // namespace schedtwin
