@@ -1,0 +1,177 @@
+// Runs whose digests are written down: every preset, compiler and machine must come to the same 64
+// bits, and so must every later version of the program. A row that changes is a change of what
+// happens to requests (outcome) or of what policies are told and decide (decision): say in the
+// commit which and why. The failure prints the row as it would have to be.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "policies/profile/profile.h"
+#include "policies/runtime/digest.h"
+#include "sim/simulate.h"
+#include "tests/unit/policy_testing.h"
+#include "traces/open.h"
+#include "traces/source.h"
+
+namespace schedtwin {
+namespace {
+
+struct Golden {
+  const char* name;
+  const char* policy;
+  std::vector<std::pair<std::string, std::string>> settings;
+  const char* profile;
+  const char* trace;  ///< with seed 1
+  std::uint32_t devices;
+  std::uint32_t kv_blocks;  ///< 0: the profile's own
+  const char* outcome;
+  const char* decision;
+
+  friend void PrintTo(const Golden& golden, std::ostream* out) { *out << golden.name; }
+};
+
+constexpr char kLlama[] = "llama3-8b-a100";
+constexpr char kResnet[] = "resnet50-t4";
+constexpr char kChat[] = "synth:azure_conv:count=250";
+constexpr char kImages[] = "synth:poisson:count=1500,rate=90,units=2,unit_dist=exponential";
+constexpr char kMixed[] =
+    "synth:poisson:count=250,rate=8,prompt=900,output=120,token_dist=exponential";
+
+const Golden kGolden[] = {
+    {"FifoImages", "fifo", {}, kResnet, kImages, 1, 0, "3b91c855729aab96", "e063a846658f6d33"},
+    {"FifoChatOnTwo", "fifo", {}, kLlama, kChat, 2, 0, "e19689cdae592c42", "60258537477ba201"},
+    {"ImmediateOnThree",
+     "immediate",
+     {},
+     kResnet,
+     kImages,
+     3,
+     0,
+     "cb311e4f752e80d4",
+     "efcdd9354863d8a4"},
+    {"DynamicBatch",
+     "dynamic_batch",
+     {},
+     kResnet,
+     kImages,
+     1,
+     0,
+     "3f60182fb916bd91",
+     "a912fec0533041d5"},
+    {"DynamicBatchOnTwo",
+     "dynamic_batch",
+     {{"max_batch_size", "8"}, {"max_queue_delay", "20ms"}},
+     kResnet,
+     kImages,
+     2,
+     0,
+     "36fc56bbabf3bc81",
+     "f6ae75bd5257d4b9"},
+    {"StaticBatchImages",
+     "static_batch",
+     {},
+     kResnet,
+     kImages,
+     1,
+     0,
+     "96a382d55c829276",
+     "718dfb5e59378888"},
+    {"StaticBatchChat",
+     "static_batch",
+     {},
+     kLlama,
+     kChat,
+     1,
+     0,
+     "eb7c2954b86f0d50",
+     "d68be7e011cfc755"},
+    {"StaticBatchShrinking",
+     "static_batch",
+     {{"keep_padding", "false"}, {"reserve", "max_new_tokens"}, {"standing_set", "false"}},
+     kLlama,
+     kMixed,
+     1,
+     0,
+     "f97f24155e5ae505",
+     "3efd9b087ef7a2a9"},
+    {"VllmV1Chat", "vllm_v1", {}, kLlama, kChat, 1, 0, "0ccac2f215121b39", "b6d476a33d3a0ab3"},
+    {"VllmV1ChatListedByStep",
+     "vllm_v1",
+     {{"standing_set", "false"}, {"plan_steps", "1"}},
+     kLlama,
+     kChat,
+     1,
+     0,
+     "0ccac2f215121b39",
+     "988ea1e2903433a2"},
+    {"VllmV1OnThree",
+     "vllm_v1",
+     {{"max_num_batched_tokens", "512"}},
+     kLlama,
+     kMixed,
+     3,
+     0,
+     "e3ca8b76051512b5",
+     "e49f496db352b2d4"},
+    {"VllmV1ShortOfMemory",
+     "vllm_v1",
+     {},
+     kLlama,
+     kMixed,
+     1,
+     600,
+     "74a6afda52eeb130",
+     "6e6cf18bf0b590b4"},
+    {"VllmV1FirstChunkFits",
+     "vllm_v1",
+     {{"max_num_batched_tokens", "256"}, {"full_sequence_must_fit", "false"}},
+     kLlama,
+     kMixed,
+     1,
+     600,
+     "1de440547f061503",
+     "b4c555a2bbcc213f"},
+};
+
+class GoldenDigests : public testing::TestWithParam<Golden> {};
+
+TEST_P(GoldenDigests, AreTheSameEverywhere) {
+  const Golden& golden = GetParam();
+  const auto profile = LoadProfile(golden.profile);
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  const StepTimeModel model(*profile);
+  SimSetup setup;
+  setup.model = &model;
+  setup.device = DeviceInfoOf(*profile);
+  if (golden.kv_blocks > 0) setup.device.total_blocks = golden.kv_blocks;
+  setup.devices = golden.devices;
+  const auto trace = OpenTrace({.spec = golden.trace, .seed = 1});
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  TraceSourceOptions view;
+  view.as_units = profile->kind == ModelKind::kOneShot;
+  const auto source = TraceSource::Create(*trace, view);
+  ASSERT_TRUE(source.ok()) << source.status();
+  const std::unique_ptr<Policy> policy = policy_testing::MakePolicy(golden.policy, golden.settings);
+  ASSERT_NE(policy, nullptr);
+  RequestSource* const sources[] = {source->get()};
+  const RunSummary summary = Simulate(setup, policy.get(), sources, nullptr, {});
+  ASSERT_EQ(summary.result, RunResult::kFinished) << summary.detail;
+  EXPECT_EQ(summary.requests, (*source)->size());
+  EXPECT_EQ(summary.preemptions > 0, golden.kv_blocks > 0);
+  const std::string outcome = DigestText(summary.outcome_digest);
+  const std::string decision = DigestText(summary.decision_digest);
+  EXPECT_TRUE(outcome == golden.outcome && decision == golden.decision)
+      << golden.name << ": \"" << outcome << "\", \"" << decision << "\"";
+}
+
+std::string GoldenName(const testing::TestParamInfo<Golden>& info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Runs, GoldenDigests, testing::ValuesIn(kGolden), GoldenName);
+
+}  // namespace
+}  // namespace schedtwin
