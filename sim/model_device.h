@@ -1,7 +1,7 @@
-// ModelDevice: a simulated device. It runs one step at a time, in the order of its commands, each for as
-// long as the profile's step-time model says, and posts the result for the instant at which the step ends.
-// It knows of requests only what the messages say: of its standing set it keeps the number of members and
-// the sum of their contexts, which is all that a step's time depends on.
+// ModelDevice: a simulated device. It runs one step at a time, in the order of its commands, each
+// for as long as the profile's step-time model says, and posts the result for the instant at which
+// the step ends. It knows of requests only what the messages say: of its standing set it keeps the
+// number of members and the sum of their contexts, which is all that a step's time depends on.
 //
 // Owned by whoever sets up the run; policy thread. Deterministic: draws nothing.
 #ifndef SCHEDTWIN_SIM_MODEL_DEVICE_H_

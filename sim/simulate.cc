@@ -21,9 +21,8 @@ DeviceInfo DeviceInfoOf(const Profile& profile) {
   return info;
 }
 
-RunSummary Simulate(const SimSetup& setup, Policy* policy,
-                    std::span<RequestSource* const> sources, Recorder* recorder,
-                    RecordWants wants) {
+RunSummary Simulate(const SimSetup& setup, Policy* policy, std::span<RequestSource* const> sources,
+                    Recorder* recorder, RecordWants wants) {
   VirtualTimeSource time_source;
   std::deque<ModelDevice> devices;
   std::vector<DeviceSetup> setups;

@@ -1,6 +1,6 @@
-// Simulate: one run in the simulated world, from a profile to a summary. Sets up virtual time, model devices
-// and a World, runs it, and takes everything down; nothing outlives the call, so any number run at once in
-// different threads, sharing the constant profile and model.
+// Simulate: one run in the simulated world, from a profile to a summary. Sets up virtual time,
+// model devices and a World, runs it, and takes everything down; nothing outlives the call, so any
+// number run at once in different threads, sharing the constant profile and model.
 #ifndef SCHEDTWIN_SIM_SIMULATE_H_
 #define SCHEDTWIN_SIM_SIMULATE_H_
 
@@ -28,9 +28,8 @@ struct SimSetup {
 DeviceInfo DeviceInfoOf(const Profile& profile);
 
 /// Runs to the end. Deterministic given the setup, the policy and the sources.
-RunSummary Simulate(const SimSetup& setup, Policy* policy,
-                    std::span<RequestSource* const> sources, Recorder* recorder,
-                    RecordWants wants);
+RunSummary Simulate(const SimSetup& setup, Policy* policy, std::span<RequestSource* const> sources,
+                    Recorder* recorder, RecordWants wants);
 
 }  // namespace schedtwin
 

@@ -1,4 +1,5 @@
-// VirtualTimeSource: the clock of the simulated world. Time is wherever the next event is; nothing waits.
+// VirtualTimeSource: the clock of the simulated world. Time is wherever the next event is; nothing
+// waits.
 #ifndef SCHEDTWIN_SIM_VIRTUAL_TIME_H_
 #define SCHEDTWIN_SIM_VIRTUAL_TIME_H_
 

@@ -1,7 +1,8 @@
-// Actions: all that a policy can do. Decisions are values that may be refused with a typed reason; nothing
-// has changed then, and the refusal is counted and logged. What an action causes is delivered after the
-// callback returns, never inside it. An action that the world has no mechanics for is refused as
-// kUnsupported, so that a policy finds out on its first call and a run records it.
+// Actions: all that a policy can do. Decisions are values that may be refused with a typed reason;
+// nothing has changed then, and the refusal is counted and logged. What an action causes is
+// delivered after the callback returns, never inside it. An action that the world has no mechanics
+// for is refused as kUnsupported, so that a policy finds out on its first call and a run records
+// it.
 #ifndef SCHEDTWIN_POLICIES_API_ACTIONS_H_
 #define SCHEDTWIN_POLICIES_API_ACTIONS_H_
 
@@ -24,9 +25,11 @@ enum class PreemptMode : std::uint8_t {
 
 enum class DeviceRole : std::uint8_t { kBoth, kPrefill, kDecode };
 
-/// What to move, from where to where. Blocking: the device runs nothing meanwhile.
+/// What to move, from where to where: the KV of a request, or the weights of a model. Blocking: the
+/// device runs nothing meanwhile.
 struct TransferSpec {
-  RequestId request;
+  RequestId request;  ///< its KV; none: `weights`
+  ModelId weights;
   DeviceId from;
   DeviceId to;
   bool blocking = false;
@@ -42,8 +45,10 @@ class Actions {
   // Requests.
   /// Ends a request without (more) output. kCompleted is refused: only the device completes.
   virtual Refusal Finish(RequestId request, EndReason reason) = 0;
-  /// Binds the request to a device, and optionally to another one for its decoding.
-  virtual Refusal Route(RequestId request, DeviceId device, DeviceId decode_device = {}) = 0;
+  /// Binds the request to a device, and optionally to another one for its decoding, or to another
+  /// variant of its model (a cheaper one degrades it).
+  virtual Refusal Route(RequestId request, DeviceId device, DeviceId decode_device = {},
+                        ModelId variant = {}) = 0;
   /// Takes the request off its device. A token of a step in flight still counts.
   virtual Refusal Preempt(RequestId request, PreemptMode mode) = 0;
   virtual Refusal HoldResponse(RequestId request) = 0;
@@ -62,6 +67,12 @@ class Actions {
   virtual Refusal Leave(DeviceId device, RequestId request) = 0;
   /// One OnSlotFree for the device at this instant, after everything else that is due now.
   virtual Refusal Poke(DeviceId device) = 0;
+
+  // Cached blocks; reservations are in memory.h.
+  /// Keeps the request's cached prefix from eviction, or no longer.
+  virtual Refusal Pin(RequestId request, bool pinned) = 0;
+  /// Evicts cached blocks, the least recently used first.
+  virtual Refusal Evict(DeviceId device, std::uint32_t blocks) = 0;
 
   // Placement and operations.
   virtual Started Transfer(const TransferSpec& transfer) = 0;

@@ -1,6 +1,6 @@
-// Clock: time as a policy sees it. now() is latched for the whole callback, in every world; what the wall
-// clock does meanwhile is not seen. Timers are cancelled eagerly: after Cancel has said true the timer
-// will never fire, even when it was due at this very instant.
+// Clock: time as a policy sees it. now() is latched for the whole callback, in every world; what
+// the wall clock does meanwhile is not seen. Timers are cancelled eagerly: after Cancel has said
+// true the timer will never fire, even when it was due at this very instant.
 #ifndef SCHEDTWIN_POLICIES_API_CLOCK_H_
 #define SCHEDTWIN_POLICIES_API_CLOCK_H_
 

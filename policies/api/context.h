@@ -1,5 +1,6 @@
-// Context: all that a policy can reach. Facets are small interfaces; reads of requests and devices are
-// inline loads. Every world hands the same Context to every callback; keep no view beyond the callback.
+// Context: all that a policy can reach. Facets are small interfaces; reads of requests and devices
+// are inline loads. Every world hands the same Context to every callback; keep no view beyond the
+// callback.
 #ifndef SCHEDTWIN_POLICIES_API_CONTEXT_H_
 #define SCHEDTWIN_POLICIES_API_CONTEXT_H_
 
@@ -33,9 +34,15 @@ class Context {
   Clock& clock() { return *clock_; }
   Actions& actions() { return *actions_; }
   const Services& services() const { return *services_; }
-  Memory& memory(DeviceId device) { return *memories_[device.value]; }
+  /// REQUIRES, here and below: the device exists; anything else is a defect of the policy and
+  /// aborts.
+  Memory& memory(DeviceId device) {
+    if (device.value >= memories_.size()) std::abort();
+    return *memories_[device.value];
+  }
 
-  /// True from the request's arrival to the end of the callback that tells of its end.
+  /// True from the request's arrival to the end of the callback that tells of its end, and as long
+  /// as a step in flight names it.
   bool live(RequestId id) const { return window_.holds(id); }
   /// REQUIRES: live(id); anything else is a defect of the policy and aborts.
   RequestView request(RequestId id) const {
@@ -47,7 +54,10 @@ class Context {
   }
 
   std::span<const DeviceView> devices() const { return devices_; }
-  const DeviceView& device(DeviceId id) const { return devices_[id.value]; }
+  const DeviceView& device(DeviceId id) const {
+    if (id.value >= devices_.size()) std::abort();
+    return devices_[id.value];
+  }
 
   /// A stream of draws of this run: the same for every policy that asks for the same name.
   Rng rng(std::string_view stream, std::uint64_t entity = 0) const {

@@ -1,6 +1,7 @@
-// DeviceView: what a policy that drives a device sees of it: a mirror that the runtime keeps and changes
-// only when it delivers an event, never the memory of a worker. Routers see DeviceReport instead: a
-// stamped, possibly stale copy; the two are different types so that one cannot pass for the other.
+// DeviceView: what a policy that drives a device sees of it: a mirror that the runtime keeps and
+// changes only when it delivers an event, never the memory of a worker. Routers see DeviceReport
+// instead: a stamped, possibly stale copy; the two are different types so that one cannot pass for
+// the other.
 #ifndef SCHEDTWIN_POLICIES_API_DEVICE_H_
 #define SCHEDTWIN_POLICIES_API_DEVICE_H_
 
@@ -17,10 +18,10 @@ namespace schedtwin {
 struct DeviceInfo {
   std::string name;
   ModelKind kind = ModelKind::kDecoder;
-  std::uint32_t queue_depth = 1;     ///< plans launched and not ended, at most
-  std::uint32_t max_step_tokens = 0; ///< tokens or units in one step, at most; 0: no limit
+  std::uint32_t queue_depth = 1;           ///< plans launched and not ended, at most
+  std::uint32_t max_step_tokens = 0;       ///< tokens or units in one step, at most; 0: no limit
   std::uint32_t max_model_len_tokens = 0;  ///< prompt and output of one request; 0: no limit
-  std::uint32_t total_blocks = 0;    ///< KV blocks; 0: the model keeps no KV
+  std::uint32_t total_blocks = 0;          ///< KV blocks; 0: the model keeps no KV
   std::uint32_t block_tokens = 0;
 };
 
@@ -33,8 +34,8 @@ struct DeviceView {
   std::uint32_t total_blocks = 0;
   std::uint32_t block_tokens = 0;
   std::uint32_t free_blocks = 0;
-  std::uint32_t fenced_blocks = 0;   ///< released, but still used by a plan in flight
-  std::uint32_t standing = 0;        ///< members of the standing decode set
+  std::uint32_t fenced_blocks = 0;  ///< released, but still used by a plan in flight
+  std::uint32_t standing = 0;       ///< members of the standing decode set
   std::uint32_t max_step_tokens = 0;
   std::uint32_t max_model_len_tokens = 0;
 
@@ -52,8 +53,17 @@ struct DeviceReport {
   std::uint32_t total_blocks = 0;
 };
 
+/// Where KV blocks may lie.
+enum class Tier : std::uint8_t { kDevice, kHost };
+
 enum class DeviceChange : std::uint8_t {
-  kAdded, kReady, kDraining, kFailed, kRecovered, kRole, kCapacity,
+  kAdded,
+  kReady,
+  kDraining,
+  kFailed,
+  kRecovered,
+  kRole,
+  kCapacity,
 };
 
 }  // namespace schedtwin

@@ -34,7 +34,7 @@ struct Handle {
 
 using RequestId = Id<struct RequestTag>;  ///< numbered from 0 in order of arrival
 using DeviceId = Id<struct DeviceTag>;    ///< numbered from 0
-using ModelId = Id<struct ModelTag>;      ///< numbered from 0, in the order the run lists its models
+using ModelId = Id<struct ModelTag>;  ///< numbered from 0, in the order the run lists its models
 using TimerId = Handle<struct TimerTag>;
 using PlanId = Handle<struct PlanTag>;
 using OpId = Handle<struct OpTag>;

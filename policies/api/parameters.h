@@ -1,6 +1,7 @@
-// Parameters: a policy declares a table of what can be set (type, unit, range, default, meaning); the
-// runtime parses users' text by it, once, before the run. Names, ranges and defaults shown by the
-// `policies` command come from the same table, so that they cannot drift. Standard library only.
+// Parameters: a policy declares a table of what can be set (type, unit, range, default, meaning);
+// the runtime parses users' text by it, once, before the run. Names, ranges and defaults shown by
+// the `policies` command come from the same table, so that they cannot drift. Standard library
+// only.
 #ifndef SCHEDTWIN_POLICIES_API_PARAMETERS_H_
 #define SCHEDTWIN_POLICIES_API_PARAMETERS_H_
 
@@ -72,8 +73,8 @@ inline bool ParseDuration(std::string_view text, Duration* out) {
 /// The values of one policy, in the order of its table.
 class Parameters {
  public:
-  /// Parses `settings` (name, text) by `table`; what is not named gets its default. On a mistake returns
-  /// false and one line in `*error` that says what, where and how to mend it.
+  /// Parses `settings` (name, text) by `table`; what is not named gets its default. On a mistake
+  /// returns false and one line in `*error` that says what, where and how to mend it.
   static bool Parse(std::span<const ParameterSpec> table,
                     std::span<const std::pair<std::string, std::string>> settings, Parameters* out,
                     std::string* error) {
@@ -93,7 +94,8 @@ class Parameters {
     return true;
   }
 
-  /// REQUIRES: `name` is in the table with that type; anything else is a defect of the policy and aborts.
+  /// REQUIRES: `name` is in the table with that type; anything else is a defect of the policy and
+  /// aborts.
   std::int64_t integer(std::string_view name) const { return Get(name, ParameterType::kInteger); }
   bool flag(std::string_view name) const { return Get(name, ParameterType::kFlag) != 0; }
   Duration duration(std::string_view name) const {
@@ -142,7 +144,8 @@ class Parameters {
         *out = d.ns();
         wanted = "a duration with its unit, such as 10ms or 1.5s";
         if (spec.max != std::numeric_limits<std::int64_t>::max()) {
-          wanted += ", from " + std::to_string(spec.min) + "ns to " + std::to_string(spec.max) + "ns";
+          wanted +=
+              ", from " + std::to_string(spec.min) + "ns to " + std::to_string(spec.max) + "ns";
         }
         break;
       }

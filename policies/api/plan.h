@@ -1,5 +1,6 @@
-// Plans: what a device is asked to run in one launch, and what came of it. Plain values. A plan runs one
-// step, or up to `max_steps`: run-to-completion and iteration-level scheduling differ in that number only.
+// Plans: what a device is asked to run in one launch, and what came of it. Plain values. A plan
+// runs one step, or up to `max_steps`: run-to-completion and iteration-level scheduling differ in
+// that number only.
 #ifndef SCHEDTWIN_POLICIES_API_PLAN_H_
 #define SCHEDTWIN_POLICIES_API_PLAN_H_
 
@@ -11,7 +12,8 @@
 
 namespace schedtwin {
 
-/// One request's share of a step: a chunk of its prompt, one token of decode, or its units (one-shot).
+/// One request's share of a step: a chunk of its prompt, one token of decode, or its units
+/// (one-shot).
 struct Entry {
   RequestId request;
   std::uint32_t tokens = 0;
@@ -19,11 +21,11 @@ struct Entry {
 
 /// Why the runtime refused a decision. Logged and counted; append only.
 enum class Refusal : std::uint8_t {
-  kNone = 0,             ///< accepted
+  kNone = 0,  ///< accepted
   kUnknownDevice = 1,
-  kUnknownRequest = 2,   ///< never arrived, or ended and gone
-  kUnknownPlan = 3,      ///< ended, or a stale handle
-  kQueueFull = 4,        ///< the device's queue is as deep as it may be
+  kUnknownRequest = 2,  ///< never arrived, or ended and gone
+  kUnknownPlan = 3,     ///< ended, or a stale handle
+  kQueueFull = 4,       ///< the device's queue is as deep as it may be
   kEmptyPlan = 5,
   kDuplicateEntry = 6,   ///< named twice, or named and standing
   kWrongTokens = 7,      ///< zero, or more than the request has to compute
@@ -36,9 +38,9 @@ enum class Refusal : std::uint8_t {
   kBadWindow = 14,       ///< latest before earliest, or before now
   kDeviceDown = 15,
   kNotStanding = 16,
-  kEnded = 17,           ///< the request ended earlier in this callback
+  kEnded = 17,  ///< the request ended earlier in this callback
   kBadArgument = 18,
-  kUnsupported = 19,     ///< this world has no mechanics for the action
+  kUnsupported = 19,  ///< this world has no mechanics for the action
   kCount = 20,
 };
 
@@ -83,8 +85,10 @@ struct PlanDone {
   std::uint32_t steps = 0;  ///< done
   Time start;               ///< of its first step; the end, where none was done
   Time end;
-  std::span<const Entry> entries;       ///< as launched, without those dropped before the start
-  std::span<const RequestId> finished;  ///< in order of id; views of them stay valid in this callback
+  std::span<const Entry> entries;  ///< as launched, less those taken out; views of them stay valid
+                                   ///< in this callback
+  std::span<const RequestId>
+      finished;  ///< in order of id; views of them stay valid in this callback
 };
 
 }  // namespace schedtwin

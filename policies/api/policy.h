@@ -1,11 +1,11 @@
-// Policy: what a researcher writes. Ten events; each is a callback that does nothing by default. One object
-// may span every level, from admission to placement; parts/ has small pieces to compose.
+// Policy: what a researcher writes. Ten events; each is a callback that does nothing by default.
+// One object may span every level, from admission to placement; parts/ has small pieces to compose.
 //
-// The rules, the same in every world: callbacks are never nested; a policy is single-threaded, never
-// blocks, sleeps, reads a clock or draws randomness outside its Context, keeps no globals, and allocates
-// nothing per event on its hot path. At equal times events come in this order: plan done, operation done,
-// cache change, device change, report, cancel, timer, arrival, plan starting, slot free; within a kind by
-// entity, then by sequence.
+// The rules, the same in every world: callbacks are never nested; a policy is single-threaded,
+// never blocks, sleeps, reads a clock or draws randomness outside its Context, keeps no globals,
+// and allocates nothing per event on its hot path. At equal times events come in this order: plan
+// done, operation done, cache change, device change, report, cancel, timer, arrival, plan starting,
+// slot free; within a kind by entity, then by sequence.
 #ifndef SCHEDTWIN_POLICIES_API_POLICY_H_
 #define SCHEDTWIN_POLICIES_API_POLICY_H_
 
@@ -30,6 +30,7 @@ struct OperationDone {
 
 struct CacheChange {
   DeviceId device;
+  Tier tier = Tier::kDevice;
   std::uint32_t stored_blocks = 0;
   std::uint32_t evicted_blocks = 0;
 };
@@ -47,8 +48,8 @@ class Policy {
     (void)context, (void)request, (void)by;
   }
   virtual void OnTimer(Context& context, std::uint64_t tag) { (void)context, (void)tag; }
-  /// The device can take another plan: the step boundary at which to launch. Comes after everything else
-  /// that is due at this instant, once per device.
+  /// The device can take another plan: the step boundary at which to launch. Comes after everything
+  /// else that is due at this instant, once per device.
   virtual void OnSlotFree(Context& context, DeviceId device) { (void)context, (void)device; }
   /// Last chance to amend; only for plans launched with `late_binding`.
   virtual void OnPlanStarting(Context& context, PlanId plan) { (void)context, (void)plan; }

@@ -1,7 +1,7 @@
 // Recorder: what a run tells the outside. The runtime emits plain records; experiments keep them in
-// memory, or writes them to SQLite in batches. Append-only, in the order things happened, called from
-// the policy thread. Nothing is recorded per token: a step is one record, and a request's token times
-// follow from the steps of its device between its first and last token.
+// memory, or writes them to SQLite in batches. Append-only, in the order things happened, called
+// from the policy thread. Nothing is recorded per token: a step is one record, and a request's
+// token times follow from the steps of its device between its first and last token.
 #ifndef SCHEDTWIN_POLICIES_API_RECORDER_H_
 #define SCHEDTWIN_POLICIES_API_RECORDER_H_
 
@@ -19,7 +19,7 @@ struct RequestRecord {
   RequestId id;
   EndReason reason = EndReason::kCompleted;
   std::uint32_t prompt_tokens = 0;
-  std::uint32_t output_tokens = 0;     ///< made, not asked for
+  std::uint32_t output_tokens = 0;  ///< made, not asked for
   std::uint32_t units = 0;
   std::uint32_t tenant = 0;
   std::uint32_t request_class = 0;
@@ -28,7 +28,8 @@ struct RequestRecord {
   std::uint32_t recomputed_tokens = 0;  ///< tokens whose KV was computed again after a preemption
   DeviceId device;                      ///< the last device it ran on
   Time arrival;                         ///< scheduled
-  Time admitted = Time::Infinite();     ///< seen by the policy (exec: arrival plus the generator's lateness)
+  Time admitted =
+      Time::Infinite();  ///< seen by the policy (exec: arrival plus the generator's lateness)
   Time first_start = Time::Infinite();  ///< start of the first step that worked on it
   Time first_token = Time::Infinite();  ///< end of the step that made it
   Time last_token = Time::Infinite();
@@ -39,21 +40,21 @@ struct RequestRecord {
 struct StepRecord {
   DeviceId device;
   PlanId plan;
-  std::uint32_t step = 0;            ///< index in its plan
+  std::uint32_t step = 0;  ///< index in its plan
   Time start;
   Time end;
-  std::uint32_t decode_tokens = 0;   ///< one per decoding request
+  std::uint32_t decode_tokens = 0;  ///< one per decoding request
   std::uint32_t prefill_tokens = 0;
   std::uint32_t prefill_requests = 0;
-  std::uint32_t units = 0;           ///< one-shot models
+  std::uint32_t units = 0;                  ///< one-shot models
   std::uint64_t decode_context_tokens = 0;  ///< sum of contexts that the decodes attended to
-  std::uint32_t free_blocks = 0;     ///< at the end of the step
-  std::int64_t predicted_ns = -1;    ///< -1: none
-  std::int64_t compute_ns = -1;      ///< thread CPU time; -1: none (sim)
+  std::uint32_t free_blocks = 0;            ///< at the end of the step
+  std::int64_t predicted_ns = -1;           ///< -1: none
+  std::int64_t compute_ns = -1;             ///< thread CPU time; -1: none (sim)
 };
 
-/// One word-line of the log: an event that was delivered, a decision, or the answer the world gave. The
-/// same words feed the decision digest. `kind` and `code` are of runtime/journal.h.
+/// One word-line of the log: an event that was delivered, a decision, or the answer the world gave.
+/// The same words feed the decision digest. `kind` and `code` are of runtime/journal.h.
 struct LogRecord {
   std::uint64_t sequence = 0;
   Time time;
@@ -68,7 +69,8 @@ class Recorder {
   virtual void OnRequest(const RequestRecord& record) = 0;
   virtual void OnStep(const StepRecord& record) = 0;
   virtual void OnLog(const LogRecord& record) = 0;
-  /// A policy's note: why it did what it did. Not part of any digest. `text` is valid for the call only.
+  /// A policy's note: why it did what it did. Not part of any digest. `text` is valid for the call
+  /// only.
   virtual void OnNote(Time time, std::string_view text) = 0;
 };
 

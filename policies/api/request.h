@@ -1,9 +1,12 @@
-// RequestView: what a policy may read of a request. Reads are inline loads from the table that the runtime
-// owns; the true output length is not among them. A view is valid for the callback that got it.
+// RequestView: what a policy may read of a request. Reads are inline loads from the table that the
+// runtime owns; the true output length is not among them. A view is valid for the callback that got
+// it.
 //
-// Counters include what plans in flight have promised, so that a queue deeper than one needs no special
-// case: `known` counts prompt and output tokens, `scheduled` counts tokens whose KV is computed or promised.
-// What the next step has to compute is known - scheduled.
+// Counters include what plans in flight have promised, so that a queue deeper than one needs no
+// special case: `known` counts prompt and output tokens, `scheduled` counts tokens whose KV is
+// computed or promised. What the next step has to compute is known - scheduled. A queued plan on
+// the standing set promises its members nothing until its step is submitted: who joins and leaves
+// until then is still open.
 #ifndef SCHEDTWIN_POLICIES_API_REQUEST_H_
 #define SCHEDTWIN_POLICIES_API_REQUEST_H_
 
@@ -28,8 +31,9 @@ enum class RequestState : std::uint8_t {
 
 enum class Phase : std::uint8_t { kPrefill, kDecode };
 
-/// The part of a request that decisions read, 40 bytes. Owned and written by the runtime alone. For a member
-/// of a standing set the counters are as of the join; views add the set's steps since then.
+/// The part of a request that decisions read, 40 bytes. Owned and written by the runtime alone. For
+/// a member of a standing set the counters are as of the join; views add the set's steps since
+/// then.
 struct RequestHot {
   std::uint32_t id = Id<struct RequestTag>::kNone;
   std::uint32_t prompt_tokens = 0;
@@ -40,8 +44,8 @@ struct RequestHot {
   std::uint32_t joined_step = 0;  ///< the set's submitted steps at the join
   std::uint32_t device = DeviceId::kNone;
   RequestState state = RequestState::kWaiting;
-  std::uint8_t epoch = 0;        ///< preemptions so far, modulo 256
-  std::uint16_t in_flight = 0;   ///< entries of launched plans that name it
+  std::uint8_t epoch = 0;       ///< preemptions so far, modulo 256
+  std::uint16_t in_flight = 0;  ///< entries of launched plans that name it
   std::uint32_t units = 0;
 };
 
@@ -52,7 +56,8 @@ struct RequestCold {
   std::uint32_t preemptions = 0;
 };
 
-/// How many steps of a device's standing set were submitted and done; members' counters follow from it.
+/// How many steps of a device's standing set were submitted and done; members' counters follow from
+/// it.
 struct StandingClock {
   std::uint32_t submitted = 0;
   std::uint32_t done = 0;
@@ -76,7 +81,7 @@ class RequestView {
   /// A one-token tail of a prompt is still prefill: only a request past its prompt decodes.
   Phase phase() const {
     return next_tokens() == 1 && hot_->scheduled_tokens >= hot_->prompt_tokens ? Phase::kDecode
-                                                                              : Phase::kPrefill;
+                                                                               : Phase::kPrefill;
   }
   bool in_flight() const { return hot_->in_flight > 0; }
   /// KV blocks it owns; of a standing member, those it brought when it joined.

@@ -1,8 +1,9 @@
-// Randomness as a parameter: counter-based streams (Random123 Philox4x32-10; Salmon et al., "Parallel
-// random numbers: as easy as 1, 2, 3", SC'11) keyed by (run seed, stream name, entity). Adding an entity
-// or a stream shifts nobody else's draws, and two policies see the same traffic. The distributions are
-// fixed algorithms in integer and basic floating-point arithmetic: the standard library's differ between
-// libraries, libm's transcendentals between CPUs. Every draw is counted by its stream.
+// Randomness as a parameter: counter-based streams (Random123 Philox4x32-10; Salmon et al.,
+// "Parallel random numbers: as easy as 1, 2, 3", SC'11) keyed by (run seed, stream name, entity).
+// Adding an entity or a stream shifts nobody else's draws, and two policies see the same traffic.
+// The distributions are fixed algorithms in integer and basic floating-point arithmetic: the
+// standard library's differ between libraries, libm's transcendentals between CPUs. Every draw is
+// counted by its stream.
 #ifndef SCHEDTWIN_POLICIES_API_RNG_H_
 #define SCHEDTWIN_POLICIES_API_RNG_H_
 
@@ -14,8 +15,9 @@
 
 namespace schedtwin {
 
-/// Natural logarithm of x > 0 by range reduction and a fixed series (fdlibm's __ieee754_log scheme):
-/// only + - * / and exact scaling, so every conforming machine gives the same bits. Error below 1 ulp.
+/// Natural logarithm of x > 0 by range reduction and a fixed series (fdlibm's __ieee754_log
+/// scheme): only + - * / and exact scaling, so every conforming machine gives the same bits. Error
+/// below 1 ulp.
 inline double FixedLog(double x) {
   int exponent = 0;
   double m = std::frexp(x, &exponent);  // exact: m in [0.5, 1)

@@ -1,6 +1,6 @@
-// Services: estimates that a policy may ask for, the same in every world. Nothing here is the truth: an
-// estimate that the run has no basis for is absent, and oracle knowledge needs a capability that the
-// experiment grants and that is stamped on the run.
+// Services: estimates that a policy may ask for, the same in every world. Nothing here is the
+// truth: an estimate that the run has no basis for is absent, and oracle knowledge needs a
+// capability that the experiment grants and that is stamped on the run.
 #ifndef SCHEDTWIN_POLICIES_API_SERVICES_H_
 #define SCHEDTWIN_POLICIES_API_SERVICES_H_
 

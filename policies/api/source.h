@@ -1,7 +1,8 @@
 // RequestSource: where requests come from. Traces and generators implement it; the runtime pulls it
-// lazily, one pending request per source, so that the event queue stays small however long the trace.
-// Open-loop sources ignore OnRequestEnd; closed-loop clients use it to decide what comes next, and so
-// they work alike in every world. Called from the policy thread only. Deterministic given its seed.
+// lazily, one pending request per source, so that the event queue stays small however long the
+// trace. Open-loop sources ignore OnRequestEnd; closed-loop clients use it to decide what comes
+// next, and so they work alike in every world. Called from the policy thread only. Deterministic
+// given its seed.
 #ifndef SCHEDTWIN_POLICIES_API_SOURCE_H_
 #define SCHEDTWIN_POLICIES_API_SOURCE_H_
 
@@ -12,21 +13,23 @@
 
 namespace schedtwin {
 
-/// What a source says of one request. Plain value; sizes in tokens for decoder models, in units (images,
-/// sequences) for one-shot models. `output_tokens` is the truth: no policy sees it without the oracle.
+/// What a source says of one request. Plain value; sizes in tokens for decoder models, in units
+/// (images, sequences) for one-shot models. `output_tokens` is the truth: no policy sees it without
+/// the oracle.
 struct RequestSpec {
-  Time arrival;                          ///< scheduled arrival; never earlier than the one before it
-  std::uint32_t prompt_tokens = 0;       ///< decoder models: at least 1
-  std::uint32_t output_tokens = 0;       ///< decoder models: at least 1; one-shot models: 0
-  std::uint32_t max_new_tokens = 0;      ///< what the client asked for at most; 0: the model's own limit
-  std::uint32_t units = 1;               ///< one-shot models: size of the request, at least 1
-  std::uint32_t tenant = 0;              ///< index into the run's tenants
-  std::uint32_t request_class = 0;       ///< index into the run's classes
-  std::int32_t priority = 0;             ///< smaller is more urgent
-  ModelId model = {0};                   ///< the model it asks for
-  std::uint64_t session = 0;             ///< 0: none
-  RequestId parent;                      ///< the request it continues, if any
-  Time deadline = Time::Infinite();      ///< absolute
+  Time arrival;                     ///< scheduled arrival; never earlier than the one before it
+  std::uint32_t prompt_tokens = 0;  ///< decoder models: at least 1
+  std::uint32_t output_tokens = 0;  ///< decoder models: at least 1; one-shot models: 0
+  std::uint32_t max_new_tokens =
+      0;                            ///< what the client asked for at most; 0: the model's own limit
+  std::uint32_t units = 1;          ///< one-shot models: size of the request, at least 1
+  std::uint32_t tenant = 0;         ///< index into the run's tenants
+  std::uint32_t request_class = 0;  ///< index into the run's classes
+  std::int32_t priority = 0;        ///< smaller is more urgent
+  ModelId model = {0};              ///< the model it asks for
+  std::uint64_t session = 0;        ///< 0: none
+  RequestId parent;                 ///< the request it continues, if any
+  Time deadline = Time::Infinite();  ///< absolute
 };
 
 /// Why a request ended. Part of the outcome digest: append only.
@@ -52,8 +55,8 @@ class RequestSource {
   /// Yields the next request in order of arrival. After kDry every call gives kDry.
   virtual Pull Next(RequestSpec* out) = 0;
 
-  /// Tells how a request of this source ended, at `now`. `index` counts the requests that this source
-  /// has yielded, from 0.
+  /// Tells how a request of this source ended, at `now`. `index` counts the requests that this
+  /// source has yielded, from 0.
   virtual void OnRequestEnd(std::uint64_t index, EndReason reason, Time now) {
     (void)index, (void)reason, (void)now;
   }

@@ -18,7 +18,9 @@ class Duration {
   static constexpr Duration Micros(std::int64_t n) { return Duration(n * 1'000); }
   static constexpr Duration Millis(std::int64_t n) { return Duration(n * 1'000'000); }
   static constexpr Duration Seconds(std::int64_t n) { return Duration(n * 1'000'000'000); }
-  static constexpr Duration Infinite() { return Duration(std::numeric_limits<std::int64_t>::max()); }
+  static constexpr Duration Infinite() {
+    return Duration(std::numeric_limits<std::int64_t>::max());
+  }
 
   constexpr std::int64_t ns() const { return ns_; }
 

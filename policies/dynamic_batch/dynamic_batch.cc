@@ -14,7 +14,8 @@ constexpr std::array<ParameterSpec, 2> kParameters = {{
      .min = 1,
      .max = 1'000'000,
      .unit = "units",
-     .meaning = "units (images, sequences) in one launch, at most; never more than the device takes"},
+     .meaning =
+         "units (images, sequences) in one launch, at most; never more than the device takes"},
     {.name = "max_queue_delay",
      .type = ParameterType::kDuration,
      .default_text = "5ms",
@@ -23,8 +24,10 @@ constexpr std::array<ParameterSpec, 2> kParameters = {{
 
 constexpr PolicyInfo kInfo = {
     .name = "dynamic_batch",
-    .summary = "Batches up to a maximum size, waiting at most a maximum queue delay for it to fill.",
-    .source = "the core of dynamic batching as in Triton Inference Server, without its queue policies",
+    .summary =
+        "Batches up to a maximum size, waiting at most a maximum queue delay for it to fill.",
+    .source =
+        "the core of dynamic batching as in Triton Inference Server, without its queue policies",
     .one_shot = true,
     .decoder = false,
     .parameters = kParameters,
@@ -43,7 +46,8 @@ DynamicBatch::DynamicBatch(const Parameters& parameters)
 void DynamicBatch::OnStart(Context& context) {
   idle_.AddAll(context);
   for (const DeviceView& device : context.devices()) {
-    if (device.max_step_tokens > 0) max_batch_size_ = std::min(max_batch_size_, device.max_step_tokens);
+    if (device.max_step_tokens > 0)
+      max_batch_size_ = std::min(max_batch_size_, device.max_step_tokens);
   }
 }
 

@@ -66,9 +66,8 @@ void Fifo::Serve(Context& context, DeviceId device, RequestId request) {
   }
   context.memory(device).Reserve(request, view.scheduled_tokens() + view.next_tokens());
   const Entry entry{request, view.next_tokens()};
-  context.actions().Launch({.device = device,
-                            .entries = {&entry, 1},
-                            .max_steps = decodes ? mode_.plan_steps : 1});
+  context.actions().Launch(
+      {.device = device, .entries = {&entry, 1}, .max_steps = decodes ? mode_.plan_steps : 1});
 }
 
 }  // namespace schedtwin

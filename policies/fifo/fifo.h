@@ -1,5 +1,5 @@
-// fifo: first come, first served, one request at a time on each device, no batching. The ground truth of
-// queueing theory: with one device M/M/1, M/D/1, M/G/1, with n devices M/M/n, M/D/n.
+// fifo: first come, first served, one request at a time on each device, no batching. The ground
+// truth of queueing theory: with one device M/M/1, M/D/1, M/G/1, with n devices M/M/n, M/D/n.
 #ifndef SCHEDTWIN_POLICIES_FIFO_FIFO_H_
 #define SCHEDTWIN_POLICIES_FIFO_FIFO_H_
 

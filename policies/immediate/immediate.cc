@@ -22,9 +22,10 @@ constexpr PolicyInfo kInfo = {
 const PolicyInfo& ImmediateInfo() { return kInfo; }
 
 void Immediate::OnArrival(Context& context, RequestId request) {
-  const auto least = std::min_element(
-      context.devices().begin(), context.devices().end(),
-      [](const DeviceView& a, const DeviceView& b) { return a.queued < b.queued; });
+  const auto least = std::min_element(context.devices().begin(), context.devices().end(),
+                                      [](const DeviceView& a, const DeviceView& b) {
+                                        return a.up != b.up ? a.up : a.queued < b.queued;
+                                      });
   if (waiting_.empty() && least->depth_left() > 0) {
     Launch(context, least->id, request);
   } else {

@@ -1,5 +1,5 @@
-// immediate: every request is launched alone, on arrival, on the device with the fewest plans queued. What a
-// server without a batcher does.
+// immediate: every request is launched alone, on arrival, on the device with the fewest plans
+// queued. What a server without a batcher does.
 #ifndef SCHEDTWIN_POLICIES_IMMEDIATE_IMMEDIATE_H_
 #define SCHEDTWIN_POLICIES_IMMEDIATE_IMMEDIATE_H_
 

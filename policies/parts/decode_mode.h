@@ -1,7 +1,7 @@
-// DecodeMode: how a policy for decoders asks for decode steps: by the device's standing set or by listing
-// every request in every plan, and how many steps a plan may run before the policy is asked again. Neither
-// changes what happens to requests (tests hold every policy to the same outcome digest); both change what a
-// step costs the scheduler.
+// DecodeMode: how a policy for decoders asks for decode steps: by the device's standing set or by
+// listing every request in every plan, and how many steps a plan may run before the policy is asked
+// again. Neither changes what happens to requests (tests hold every policy to the same outcome
+// digest); both change what a step costs the scheduler.
 #ifndef SCHEDTWIN_POLICIES_PARTS_DECODE_MODE_H_
 #define SCHEDTWIN_POLICIES_PARTS_DECODE_MODE_H_
 
@@ -15,8 +15,9 @@ inline constexpr ParameterSpec kStandingSetParameter{
     .name = "standing_set",
     .type = ParameterType::kFlag,
     .default_text = "true",
-    .meaning = "keep decoding requests in the device's standing set instead of listing them in "
-               "every plan; same outcome"};
+    .meaning =
+        "keep decoding requests in the device's standing set instead of listing them in "
+        "every plan; same outcome"};
 
 inline constexpr ParameterSpec kPlanStepsParameter{
     .name = "plan_steps",

@@ -1,6 +1,7 @@
-// IdleDevices: which devices of a pool wait for work, for policies with one central queue. An arrival wakes
-// the lowest idle device with a poke; the device goes back when its slot is free and nothing waits. So every
-// waiting request wakes one device, and simultaneous arrivals are all there when the first one is served.
+// IdleDevices: which devices of a pool wait for work, for policies with one central queue. An
+// arrival wakes the lowest idle device with a poke; the device goes back when its slot is free and
+// nothing waits. So every waiting request wakes one device, and simultaneous arrivals are all there
+// when the first one is served.
 #ifndef SCHEDTWIN_POLICIES_PARTS_IDLE_DEVICES_H_
 #define SCHEDTWIN_POLICIES_PARTS_IDLE_DEVICES_H_
 

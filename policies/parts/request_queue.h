@@ -1,5 +1,5 @@
-// RequestQueue: a double-ended queue of requests for policies: a ring that allocates only while it grows.
-// Owned by one policy; one thread.
+// RequestQueue: a double-ended queue of requests for policies: a ring that allocates only while it
+// grows. Owned by one policy; one thread.
 #ifndef SCHEDTWIN_POLICIES_PARTS_REQUEST_QUEUE_H_
 #define SCHEDTWIN_POLICIES_PARTS_REQUEST_QUEUE_H_
 

@@ -134,7 +134,6 @@ bool DeviceDriver::ReadyToRun(PlanId id, PlanRecord& plan) {
 }
 
 void DeviceDriver::Bind(PlanId id) {
-  retry_ = TimerId{};
   PlanRecord* plan = core_->plans.Find(id);
   if (plan != nullptr && plan->state == PlanState::kStarting) plan->state = PlanState::kBound;
   StartIfIdle();
@@ -144,7 +143,7 @@ void DeviceDriver::DropHead(PlanEnd why) {
   const PlanId id = queue_.front();
   PlanRecord& plan = *core_->plans.Find(id);
   Unpromise(plan);
-  plan.state = PlanState::kDropped;
+  plan.state = PlanState::kEnded;
   plan.why = why;
   queue_.erase(queue_.begin());
   for (const Entry& entry : plan.entries) {  // what rests on this plan cannot be kept either
@@ -156,7 +155,10 @@ void DeviceDriver::DropHead(PlanEnd why) {
 }
 
 const PlanDone& DeviceDriver::DroppedDone(PlanId id) {
-  const PlanRecord& plan = *core_->plans.Find(id);
+  PlanRecord& plan = *core_->plans.Find(id);
+  // Nothing has held them since it was dropped: some may have ended and gone.
+  std::erase_if(plan.entries,
+                [&](const Entry& entry) { return !core_->requests.live(entry.request.value); });
   done_ = {id, view_->id, plan.why, 0, core_->now, core_->now, plan.entries, {}};
   return done_;
 }
@@ -169,7 +171,8 @@ void DeviceDriver::Retire(PlanId id) {
 // ---- Steps ----
 
 void DeviceDriver::Submit(PlanId id, PlanRecord& plan, std::uint32_t standing_growth) {
-  if (core_->wants.steps) [[unlikely]] step_ = ShapeOf(plan);
+  if (core_->wants.steps) [[unlikely]]
+    step_ = ShapeOf(plan);
   if (!plan.entries.empty()) SubmitEntries(plan);
   if (plan.standing) {
     if (standing_growth > 0) memory_.GrowStanding(standing_growth);
@@ -224,6 +227,7 @@ DeviceDriver::StepInFlight DeviceDriver::ShapeOf(const PlanRecord& plan) const {
 
 bool DeviceDriver::OnStepDone(const DeviceReply& reply) {
   SCHEDTWIN_CHECK(running_ != nullptr && queue_.front() == reply.plan);
+  SCHEDTWIN_CHECK(reply.status == ReplyStatus::kOk && reply.step == running_->steps_done);
   PlanRecord& plan = *running_;
   const std::uint32_t steps_done = ++plan.steps_done;
   ++core_->steps;
@@ -232,14 +236,16 @@ bool DeviceDriver::OnStepDone(const DeviceReply& reply) {
   if (steps_done == 1) plan.start = reply.start;
   if (plan.standing) {
     standing_.OnStepDone(reply.end, &finished_ids_, &departed_);
-    if (!departed_.empty()) [[unlikely]] BookDeparted(reply.end);
+    if (!departed_.empty()) [[unlikely]]
+      BookDeparted(reply.end);
   }
   for (std::size_t i = 0; i < plan.entries.size(); ++i) {
     BookEntry(plan.entries[i], plan.marks[i], reply);
   }
   const bool finishes = !finished_ids_.empty();
-  if (finishes) FinishRequests();
-  if (core_->wants.steps) [[unlikely]] RecordStep(reply);
+  if (finishes) FinishRequests(reply.end);
+  if (core_->wants.steps) [[unlikely]]
+    RecordStep(reply);
   if (finishes) {
     EndPlan(PlanEnd::kFinish, reply.end);
     return true;
@@ -249,6 +255,7 @@ bool DeviceDriver::OnStepDone(const DeviceReply& reply) {
     return true;
   }
   continuing_ = true;
+  boundary_ = reply.end;
   return false;
 }
 
@@ -284,11 +291,11 @@ void DeviceDriver::BookToken(std::uint32_t id, Time end) {
   if (view.output_tokens() >= fate.limit_tokens) finished_ids_.push_back(id);
 }
 
-void DeviceDriver::FinishRequests() {
+void DeviceDriver::FinishRequests(Time end) {
   std::sort(finished_ids_.begin(), finished_ids_.end());
   for (const std::uint32_t id : finished_ids_) {
     Detach(id);
-    core_->EndRequest(id, EndReason::kCompleted);
+    core_->EndRequest(id, EndReason::kCompleted, end);
     finished_.push_back({id});
   }
   finished_ids_.clear();
@@ -316,18 +323,18 @@ bool DeviceDriver::Continue() {
   continuing_ = false;
   PlanRecord& plan = *running_;
   if (plan.cut) {
-    EndPlan(PlanEnd::kCut, core_->now);
+    EndPlan(PlanEnd::kCut, boundary_);
     return true;
   }
   if (!plan.entries.empty()) DropStale(plan);
   if (plan.entries.empty() && (!plan.standing || standing_.size() == 0)) {
-    EndPlan(PlanEnd::kEmpty, core_->now);
+    EndPlan(PlanEnd::kEmpty, boundary_);
     return true;
   }
   const std::uint32_t growth = plan.standing ? standing_.Growth() : 0;
   const std::uint32_t listed_growth = plan.entries.empty() ? 0 : ListedGrowth(plan);
   if (growth + listed_growth > view_->free_blocks && view_->total_blocks > 0) {
-    EndPlan(PlanEnd::kMemory, core_->now);
+    EndPlan(PlanEnd::kMemory, boundary_);
     return true;
   }
   for (std::size_t i = 0; i < plan.entries.size(); ++i) {
@@ -372,7 +379,7 @@ void DeviceDriver::EndPlan(PlanEnd why, Time end) {
   queue_.erase(queue_.begin());
   view_->queued = static_cast<std::uint32_t>(queue_.size());
   running_ = nullptr;
-  plan.state = PlanState::kDropped;  // unknown from here on, even while its PlanDone is delivered
+  plan.state = PlanState::kEnded;  // unknown from here on, even while its PlanDone is delivered
   done_ = {id, view_->id, why, plan.steps_done, plan.start, end, plan.entries, finished_};
   if (!queue_.empty()) StartIfIdle();
 }

@@ -1,11 +1,12 @@
-// DeviceDriver: runs plans on one device: checks them, keeps their queue, sends steps through the port,
-// books what each step did, and decides at each boundary whether the plan goes on. Every world shares it;
-// it sees devices only as messages. Driven by World; one thread.
+// DeviceDriver: runs plans on one device: checks them, keeps their queue, sends steps through the
+// port, books what each step did, and decides at each boundary whether the plan goes on. Every
+// world shares it; it sees devices only as messages. Driven by World; one thread.
 //
-// A plan's life: Launch (checked, promised) -> queued (who ends or is preempted is taken out) -> StartIfIdle
-// (window, late binding) -> steps -> ended. At a boundary the step is booked at once, but the plan goes on
-// only in the device's turn, after all else that is due at that instant, so that a policy's cut at the same instant
-// still counts and a plan of many steps does what as many plans of one step would have done.
+// A plan's life: Launch (checked, promised) -> queued (who ends or is preempted is taken out) ->
+// StartIfIdle (window, late binding) -> steps -> ended. At a boundary the step is booked at once,
+// but the plan goes on only in the device's turn, after all else that is due at that instant, so
+// that a policy's cut at the same instant still counts and a plan of many steps does what as many
+// plans of one step would have done.
 #ifndef SCHEDTWIN_POLICIES_RUNTIME_DEVICE_DRIVER_H_
 #define SCHEDTWIN_POLICIES_RUNTIME_DEVICE_DRIVER_H_
 
@@ -46,9 +47,11 @@ class DeviceDriver {
   void StartIfIdle();
   /// OnPlanStarting was delivered.
   void Bind(PlanId id);
-  /// Books a step that ended. True if its plan ended too: done() is to be delivered, then Retire called.
+  /// Books a step that ended. True if its plan ended too: done() is to be delivered, then Retire
+  /// called.
   bool OnStepDone(const DeviceReply& reply);
-  /// The device's turn, if its plan goes on: submits the next step, or ends the plan (true, as above).
+  /// The device's turn, if its plan goes on: submits the next step, or ends the plan (true, as
+  /// above).
   bool Continue();
   bool continuing() const { return continuing_; }
   /// What ended last, or what dropped plan `id` is to be reported as.
@@ -90,12 +93,13 @@ class DeviceDriver {
   void BookDeparted(Time end);
   void BookEntry(const Entry& entry, const EntryMark& mark, const DeviceReply& reply);
   void BookToken(std::uint32_t id, Time end);
-  void FinishRequests();
+  void FinishRequests(Time end);
   void RecordStep(const DeviceReply& reply);
   void EndPlan(PlanEnd why, Time end);
   /// Whether the plans that have been launched leave room for a member more.
   Refusal CheckQueueForJoin(std::uint32_t id, const RequestHot& hot) const;
-  /// The running plan takes a token more of each request: contexts in the plans behind it are longer by one.
+  /// The running plan takes a token more of each request: contexts in the plans behind it are
+  /// longer by one.
   void MoveBehind(const PlanRecord& plan);
   std::uint32_t ListedGrowth(const PlanRecord& plan) const;
 
@@ -108,9 +112,10 @@ class DeviceDriver {
   StandingSet standing_;
   DeviceMemory memory_;
 
-  std::vector<PlanId> queue_;  ///< as deep as the device's queue; the head runs, or is next
+  std::vector<PlanId> queue_;      ///< as deep as the device's queue; the head runs, or is next
   PlanRecord* running_ = nullptr;  ///< the head, once it has started
   bool continuing_ = false;
+  Time boundary_;  ///< where the plan that may go on stands
   TimerId retry_;
   StepInFlight step_;  ///< kept only for recorders that want steps
   PlanDone done_;

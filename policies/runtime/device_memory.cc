@@ -26,22 +26,22 @@ std::uint32_t DeviceMemory::Capacity(const RequestHot& hot) const {
 }
 
 bool DeviceMemory::Reserve(RequestId request, std::uint32_t tokens) {
-  const bool done = TryReserve(request.value, tokens);
-  Log(DecisionCode::kReserve, request.value, tokens, done ? Refusal::kNone : Refusal::kNoMemory);
-  return done;
+  const Refusal answer = TryReserve(request.value, tokens);
+  Log(DecisionCode::kReserve, request.value, tokens, answer);
+  return answer == Refusal::kNone;
 }
 
-bool DeviceMemory::TryReserve(std::uint32_t id, std::uint32_t tokens) {
-  if (!core_->requests.live(id)) return false;
+Refusal DeviceMemory::TryReserve(std::uint32_t id, std::uint32_t tokens) {
+  if (!core_->requests.live(id)) return Refusal::kUnknownRequest;
   RequestHot& hot = core_->requests.hot(id);
-  if (hot.state == RequestState::kStanding) return false;
+  if (hot.state == RequestState::kStanding) return Refusal::kDuplicateEntry;
   if (hot.device != view_->id.value &&
       (HeldByDevice(hot) || (hot.device != DeviceId::kNone && in_transaction()))) {
-    return false;
+    return Refusal::kWrongDevice;
   }
   const std::uint32_t needed = pool_.BlocksFor(tokens);
   const std::uint32_t missing = needed > hot.owned_blocks ? needed - hot.owned_blocks : 0;
-  if (!pool_.Take(id, missing)) return false;
+  if (!pool_.Take(id, missing)) return Refusal::kNoMemory;
   if (open_ > 0) {
     undo_.push_back(
         {id, hot.device, hot.owned_blocks, hot.scheduled_tokens, missing, hot.epoch, false});
@@ -49,15 +49,14 @@ bool DeviceMemory::TryReserve(std::uint32_t id, std::uint32_t tokens) {
   hot.device = view_->id.value;
   hot.owned_blocks += missing;
   Sync();
-  return true;
+  return Refusal::kNone;
 }
 
 bool DeviceMemory::Release(RequestId request) {
   const std::uint32_t id = request.value;
-  const bool may = core_->requests.live(id) &&
-                   core_->requests.hot(id).state != RequestState::kStanding &&
-                   core_->requests.hot(id).in_flight == 0 &&
-                   core_->requests.hot(id).device == view_->id.value;
+  const bool may =
+      core_->requests.live(id) && core_->requests.hot(id).state != RequestState::kStanding &&
+      core_->requests.hot(id).in_flight == 0 && core_->requests.hot(id).device == view_->id.value;
   Log(DecisionCode::kRelease, id, 0, may ? Refusal::kNone : Refusal::kBadArgument);
   if (!may) return false;
   if (open_ > 0) {
@@ -79,9 +78,7 @@ void DeviceMemory::Drop(std::uint32_t id) {
 
 void DeviceMemory::GrowStanding(std::uint32_t blocks) {
   if (pool_.identifies()) {
-    standing_->ForEachGrowing([this](std::uint32_t id) {
-      SCHEDTWIN_CHECK(pool_.Take(id, 1));
-    });
+    standing_->ForEachGrowing([this](std::uint32_t id) { SCHEDTWIN_CHECK(pool_.Take(id, 1)); });
   } else {
     pool_.TakeCounted(blocks);
   }

@@ -1,6 +1,6 @@
-// DeviceMemory: the Memory facet of one device: reservations and releases as a policy makes them, inside
-// transactions or not, on top of the block books (KvPool). Driven by the policy, and by DeviceDriver for
-// what steps cause. One thread.
+// DeviceMemory: the Memory facet of one device: reservations and releases as a policy makes them,
+// inside transactions or not, on top of the block books (KvPool). Driven by the policy, and by
+// DeviceDriver for what steps cause. One thread.
 #ifndef SCHEDTWIN_POLICIES_RUNTIME_DEVICE_MEMORY_H_
 #define SCHEDTWIN_POLICIES_RUNTIME_DEVICE_MEMORY_H_
 
@@ -60,7 +60,7 @@ class DeviceMemory final : public Memory {
     view_->free_blocks = pool_.free_blocks();
     view_->fenced_blocks = pool_.fenced_blocks();
   }
-  bool TryReserve(std::uint32_t id, std::uint32_t tokens);
+  Refusal TryReserve(std::uint32_t id, std::uint32_t tokens);
   void UndoTo(std::uint32_t entries);
   void Log(DecisionCode code, std::uint64_t request, std::uint64_t tokens, Refusal answer);
 

@@ -1,7 +1,7 @@
-// The device seam: plain messages, no pointers. Commands go to a device through a ring; started and done
-// messages come back through a sink. A simulated device answers at once with messages that are due later; a
-// real one is a thread or another process that answers when it happens. Whatever a device needs to know of
-// a request is in the messages: it never reads the runtime's memory.
+// The device seam: plain messages, no pointers. Commands go to a device through a ring; started and
+// done messages come back through a sink. A simulated device answers at once with messages that are
+// due later; a real one is a thread or another process that answers when it happens. Whatever a
+// device needs to know of a request is in the messages: it never reads the runtime's memory.
 //
 // Threads: the ring is single-producer (policy thread), single-consumer (device).
 #ifndef SCHEDTWIN_POLICIES_RUNTIME_DEVICE_PORT_H_
@@ -29,14 +29,14 @@ enum class CommandKind : std::uint8_t {
 struct DeviceCommand {
   CommandKind kind = CommandKind::kStep;
   bool standing = false;
-  bool decode = false;                ///< kEntry: one token past the prompt
+  bool decode = false;  ///< kEntry: one token past the prompt
   std::uint8_t reserved = 0;
   std::uint32_t request = 0;
-  std::uint32_t tokens = 0;           ///< kEntry: tokens or units; kStep: padding tokens
-  std::uint32_t context_tokens = 0;   ///< tokens already in the cache
+  std::uint32_t tokens = 0;          ///< kEntry: tokens or units; kStep: padding tokens
+  std::uint32_t context_tokens = 0;  ///< tokens already in the cache
   PlanId plan;
-  std::uint32_t step = 0;             ///< index in the plan
-  std::uint32_t entries = 0;          ///< kStep: how many kEntry came before
+  std::uint32_t step = 0;     ///< index in the plan
+  std::uint32_t entries = 0;  ///< kStep: how many kEntry came before
 };
 static_assert(sizeof(DeviceCommand) == 32 && std::is_trivially_copyable_v<DeviceCommand>);
 
@@ -56,8 +56,8 @@ struct DeviceReply {
 };
 static_assert(std::is_trivially_copyable_v<DeviceReply>);
 
-/// Bounded queue of commands for one producer and one consumer. Full means the producer must wait, which a
-/// queue deeper than the largest step never does.
+/// Bounded queue of commands for one producer and one consumer. Full means the producer must wait,
+/// which a queue deeper than the largest step never does.
 class CommandRing {
  public:
   explicit CommandRing(std::uint32_t log2_capacity)
@@ -87,8 +87,8 @@ class CommandRing {
   std::atomic<std::uint32_t> tail_ = 0;
 };
 
-/// Where a device posts its messages. In simulation `due` may lie in the future; for real it is when the
-/// message was written.
+/// Where a device posts its messages. In simulation `due` may lie in the future; for real it is
+/// when the message was written.
 class ReplySink {
  public:
   virtual void Post(const DeviceReply& reply, Time due) = 0;
@@ -103,7 +103,8 @@ class DevicePort {
   virtual DeviceInfo info() const = 0;
   /// Once, before the run. Both outlive the device's use of them.
   virtual void Attach(DeviceId id, CommandRing* commands, ReplySink* replies) = 0;
-  /// Commands up to and including a kStep are in the ring; `now` is the latched time.
+  /// Commands are in the ring; `now` is the latched time. They end with a kStep, but for a ring
+  /// that was full in the middle of a step: the rest follows.
   virtual void Notify(Time now) = 0;
 };
 

@@ -1,6 +1,7 @@
-// Digests: 64 bits that stand for everything a run did. XXH64 over little-endian 64-bit words, buffered so
-// that a word costs about a nanosecond. Always on. `WordDigest` is sensitive to order; `OutcomeDigest` adds
-// the hashes of its requests, so that the order in which requests end at one instant does not matter.
+// Digests: 64 bits that stand for everything a run did. XXH64 over little-endian 64-bit words,
+// buffered so that a word costs about a nanosecond. Always on. `WordDigest` is sensitive to order;
+// `OutcomeDigest` adds the hashes of its requests, so that the order in which requests end at one
+// instant does not matter.
 #ifndef SCHEDTWIN_POLICIES_RUNTIME_DIGEST_H_
 #define SCHEDTWIN_POLICIES_RUNTIME_DIGEST_H_
 
@@ -15,7 +16,8 @@
 
 namespace schedtwin {
 
-static_assert(std::endian::native == std::endian::little, "digests are defined on little-endian words");
+static_assert(std::endian::native == std::endian::little,
+              "digests are defined on little-endian words");
 
 /// 16 lower-case hex digits.
 std::string DigestText(std::uint64_t digest);
@@ -47,8 +49,8 @@ class WordDigest {
 /// XXH64 of a few words at once.
 std::uint64_t HashWords(std::initializer_list<std::uint64_t> words);
 
-/// A token time as one word; the words of a request's tokens are added up, so that a whole range of steps
-/// is the difference of two running sums. (SplitMix64's finaliser, Steele et al., OOPSLA'14.)
+/// A token time as one word; the words of a request's tokens are added up, so that a whole range of
+/// steps is the difference of two running sums. (SplitMix64's finaliser, Steele et al., OOPSLA'14.)
 inline std::uint64_t TokenWord(Time end) {
   std::uint64_t z = static_cast<std::uint64_t>(end.ns()) + 0x9e3779b97f4a7c15ull;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;

@@ -92,8 +92,8 @@ void EventQueue::SiftDown(std::size_t position, Node node) {
 }
 
 void EventQueue::Latch(Time now) {
-  // The due nodes are a subtree at the root. Their times become equal, and then only that subtree, small,
-  // needs its order again: lift each due node in order of position, parents first.
+  // The due nodes are a subtree at the root. Their times become equal, and then only that subtree,
+  // small, needs its order again: lift each due node in order of position, parents first.
   if (has_front_) {
     has_front_ = false;
     PushHeap(front_);
@@ -102,7 +102,8 @@ void EventQueue::Latch(Time now) {
   due.clear();
   if (!heap_.empty() && heap_[0].time_ns < now.ns()) due.push_back(0);
   for (std::size_t i = 0; i < due.size(); ++i) {
-    for (std::size_t child = 4 * due[i] + 1; child < std::min(4 * due[i] + 5, heap_.size()); ++child) {
+    for (std::size_t child = 4 * due[i] + 1; child < std::min(4 * due[i] + 5, heap_.size());
+         ++child) {
       if (heap_[child].time_ns <= now.ns()) due.push_back(child);
     }
   }

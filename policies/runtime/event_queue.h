@@ -1,9 +1,9 @@
-// EventQueue: everything that is still to happen, in one implicit 4-ary heap with handles and eager cancel
-// (tombstones inflate a queue of timeouts; node-based heaps and calendar queues lose or collapse on ties).
-// The earliest event may be held in front of the heap: the end of a step, posted and popped next, never
-// touches it.
-// Keys are (time, order word), so equal times pop in the total order of order.h. Handles are {slot,
-// generation}: a stale one is a harmless miss. One thread; no allocation once it has grown.
+// EventQueue: everything that is still to happen, in one implicit 4-ary heap with handles and eager
+// cancel (tombstones inflate a queue of timeouts; node-based heaps and calendar queues lose or
+// collapse on ties). The earliest event may be held in front of the heap: the end of a step, posted
+// and popped next, never touches it. Keys are (time, order word), so equal times pop in the total
+// order of order.h. Handles are {slot, generation}: a stale one is a harmless miss. One thread; no
+// allocation once it has grown.
 #ifndef SCHEDTWIN_POLICIES_RUNTIME_EVENT_QUEUE_H_
 #define SCHEDTWIN_POLICIES_RUNTIME_EVENT_QUEUE_H_
 
@@ -17,7 +17,7 @@ namespace schedtwin {
 
 enum class EventKind : std::uint8_t {
   kReply,         ///< the message in the inbox of device `index`
-  kTimer,         ///< `word` is the policy's tag
+  kTimer,         ///< `word` is the policy's tag, `index` the timer's number in the journal
   kArrival,       ///< `index` of the source
   kPlanStarting,  ///< late binding; `word` is the plan
   kPlanRetry,     ///< the window of the plan at a device's head opens; `index` of the device
@@ -60,18 +60,23 @@ class EventQueue {
     return PopHeap();
   }
 
+  /// The pending event, or null if it has gone. Valid until the queue changes.
+  const Event* Find(TimerId id) const { return Pending(id) ? &slots_[id.slot].event : nullptr; }
+  /// True if the earliest event is held in front and is this one.
+  bool FrontIs(EventKind kind, std::uint32_t index) const {
+    return has_front_ && slots_[front_.slot].event.kind == kind &&
+           slots_[front_.slot].event.index == index;
+  }
   /// Pops the earliest event if it is held in front and is this one; else false.
   bool PopFrontIf(EventKind kind, std::uint32_t index) {
-    if (!has_front_) return false;
-    const Event& event = slots_[front_.slot].event;
-    if (event.kind != kind || event.index != index) return false;
+    if (!FrontIs(kind, index)) return false;
     has_front_ = false;
     FreeSlot(front_.slot);
     return true;
   }
 
-  /// Makes everything due by `now` simultaneous at `now`: what one wake of a real clock has collected is
-  /// ordered by class, not by how late each part is.
+  /// Makes everything due by `now` simultaneous at `now`: what one wake of a real clock has
+  /// collected is ordered by class, not by how late each part is.
   void Latch(Time now);
 
  private:

@@ -1,7 +1,8 @@
-// Journal: every event delivered, decision taken and answer given, as lines. The lines feed the decision
-// digest, and the log when a recorder asks for it; there is no second account of a run that could differ
-// from the first. Notes are not lines: they are in no digest. Digested is one word for each new time, and
-// three words a line: kind, code and c in one (c rarely needs its upper bytes), a, b.
+// Journal: every event delivered, decision taken and answer given, as lines. The lines feed the
+// decision digest, and the log when a recorder asks for it; there is no second account of a run
+// that could differ from the first. Notes are not lines: they are in no digest. Digested is one
+// word for each new time, and three words a line: kind, code and c in one (c rarely needs its upper
+// bytes), a, b.
 #ifndef SCHEDTWIN_POLICIES_RUNTIME_JOURNAL_H_
 #define SCHEDTWIN_POLICIES_RUNTIME_JOURNAL_H_
 
@@ -18,8 +19,8 @@ enum class LineKind : std::uint8_t { kEvent = 1, kDecision = 2 };
 
 /// Codes are stored in results files: append only.
 enum class EventCode : std::uint8_t {
-  kPlanDone = 1,      ///< a: plan, b: why and steps, c: finished requests
-  kOperationDone = 2, ///< a: operation, b: ok
+  kPlanDone = 1,       ///< a: plan, b: why and steps, c: finished requests
+  kOperationDone = 2,  ///< a: operation, b: ok
   kCacheChange = 3,
   kDeviceChange = 4,  ///< a: device, b: change
   kReport = 5,
@@ -28,19 +29,24 @@ enum class EventCode : std::uint8_t {
   kArrival = 8,       ///< a: request, b: prompt tokens and units, c: max_new_tokens
   kPlanStarting = 9,  ///< a: plan
   kSlotFree = 10,     ///< a: device, b: depth left
-  kFinished = 11,     ///< a: request, b: reason (one line for each request of a kPlanDone, before it)
+  kFinished = 11,     ///< a: request, b: reason; delivered with the plan done that follows
+  kPlanTimes =
+      12,  ///< a: plan, b: start, c: end, where the end is not now; belongs to what follows
 };
 
-/// Decisions; c is always the answer (a Refusal) in the low byte.
+/// Decisions; c holds the answer (a Refusal) in its low byte unless it says otherwise. Timers are
+/// numbered in the order they are armed: their handles would depend on what else has happened in
+/// the world.
 enum class DecisionCode : std::uint8_t {
-  kFinish = 1,        ///< a: request, b: reason
-  kRoute = 2,         ///< a: request, b: device
-  kPreempt = 3,       ///< a: request, b: mode
-  kLaunch = 4,        ///< a: plan, b: device, steps, standing; c: entries too. kEntry lines come first
+  kFinish = 1,   ///< a: request, b: reason
+  kRoute = 2,    ///< a: request, b: device
+  kPreempt = 3,  ///< a: request, b: mode
+  kLaunch = 4,   ///< a: plan, b: device, steps, standing; c: also the refused entry. kEntry lines
+                 ///< come first
   kAmend = 5,
-  kWithdraw = 6,      ///< a: plan
-  kAbort = 7,         ///< a: plan, b: where
-  kJoin = 8,          ///< a: request, b: device
+  kWithdraw = 6,  ///< a: plan
+  kAbort = 7,     ///< a: plan, b: where
+  kJoin = 8,      ///< a: request, b: device
   kLeave = 9,
   kPoke = 10,         ///< a: device
   kReserve = 11,      ///< a: request, b: tokens and device
@@ -59,6 +65,8 @@ enum class DecisionCode : std::uint8_t {
   kCancelTimer = 24,  ///< a: timer, c: 1 done
   kEntry = 25,        ///< a: request, b: tokens
   kPlanBounds = 26,   ///< a: earliest, b: latest, c: padding and steps; only where one is unusual
+  kPin = 27,          ///< a: request, b: 1 pinned
+  kEvict = 28,        ///< a: device, b: blocks
 };
 
 class Journal {
@@ -67,22 +75,21 @@ class Journal {
 
   void Event(Time now, EventCode code, std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0) {
     Line(now, LineKind::kEvent, static_cast<std::uint8_t>(code), a, b, c);
-    ++events_;
+    events_ += code != EventCode::kFinished && code != EventCode::kPlanTimes;
   }
   void Decision(Time now, DecisionCode code, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
     Line(now, LineKind::kDecision, static_cast<std::uint8_t>(code), a, b, c);
   }
   /// A decision with its answer; a refusal is counted by reason.
-  Refusal Answer(Time now, DecisionCode code, std::uint64_t a, std::uint64_t b, Refusal answer) {
-    Decision(now, code, a, b, static_cast<std::uint64_t>(answer));
+  Refusal Answer(Time now, DecisionCode code, std::uint64_t a, std::uint64_t b, Refusal answer,
+                 std::uint32_t detail = 0) {
+    Decision(now, code, a, b, static_cast<std::uint64_t>(answer) | (std::uint64_t{detail} << 8));
     ++answers_[static_cast<std::size_t>(answer)];
     return answer;
   }
 
   std::uint64_t events() const { return events_; }
-  std::uint64_t refused(Refusal reason) const {
-    return answers_[static_cast<std::size_t>(reason)];
-  }
+  std::uint64_t refused(Refusal reason) const { return answers_[static_cast<std::size_t>(reason)]; }
   std::uint64_t digest() { return digest_.value(); }
 
  private:

@@ -1,9 +1,10 @@
-// KvPool: the books of one device's KV blocks. Blocks are counted; with `identify` each also has a number
-// and every request a block table, which prefix caches and real kernels need.
+// KvPool: the books of one device's KV blocks. Blocks are counted; with `identify` each also has a
+// number and every request a block table, which prefix caches and real kernels need.
 //
-// Fence: blocks given back while steps are in flight may still be read by them. They leave their owner at
-// once but are handed out again only when every step submitted before the release has ended; the same in
-// every world. Transactions undo in reverse, which restores a stack of free blocks exactly.
+// Fence: blocks given back while steps are in flight may still be read by them. They leave their
+// owner at once but are handed out again only when every step submitted before the release has
+// ended; the same in every world. Transactions undo in reverse, which restores a stack of free
+// blocks exactly.
 #ifndef SCHEDTWIN_POLICIES_RUNTIME_KV_POOL_H_
 #define SCHEDTWIN_POLICIES_RUNTIME_KV_POOL_H_
 
@@ -68,8 +69,8 @@ class KvPool {
   std::uint64_t submitted_ = 0;
   std::uint64_t ended_ = 0;
   std::deque<Fence> fences_;
-  std::vector<std::uint32_t> free_ids_;    ///< a stack
-  std::deque<std::uint32_t> fenced_ids_;   ///< in the order of fences_
+  std::vector<std::uint32_t> free_ids_;   ///< a stack
+  std::deque<std::uint32_t> fenced_ids_;  ///< in the order of fences_
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> tables_;
 };
 

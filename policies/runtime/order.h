@@ -1,7 +1,7 @@
-// The total order of events: (time, class, entity, sequence). Written once, used by every world. Releases
-// come before what may want the released, decisions come last: plan done = operation done < cache change <
-// device change < report < cancel < timer < arrival < plan starting < slot free. Slot free is kept outside
-// the queue (World), since it comes after everything else at its instant.
+// The total order of events: (time, class, entity, sequence). Written once, used by every world.
+// Releases come before what may want the released, decisions come last: plan done = operation done
+// < cache change < device change < report < cancel < timer < arrival < plan starting < slot free.
+// Slot free is kept outside the queue (World), since it comes after everything else at its instant.
 #ifndef SCHEDTWIN_POLICIES_RUNTIME_ORDER_H_
 #define SCHEDTWIN_POLICIES_RUNTIME_ORDER_H_
 
@@ -20,19 +20,26 @@ enum class EventClass : std::uint8_t {
   kPlanStarting = 7,
 };
 
-/// Packs class, entity and sequence into one word that compares in that order. Entities beyond 2^20 and
-/// sequences beyond 2^40 would wrap; the runtime checks the first, and the second takes months. A tie seed
-/// other than 0 shuffles entities and sequences inside each class, to expose policies that depend on them.
+/// Entities of a class (devices, sources) are fewer than this.
+inline constexpr std::uint32_t kMaxEntities = 1u << 20;
+
+/// Scrambles what orders ties, for the test mode that looks for policies which depend on them.
+inline std::uint64_t ShuffleTie(std::uint64_t tie, std::uint64_t tie_seed) {
+  tie ^= tie_seed * 0x9e3779b97f4a7c15ull;
+  tie = (tie ^ (tie >> 30)) * 0xbf58476d1ce4e5b9ull;
+  tie = (tie ^ (tie >> 27)) * 0x94d049bb133111ebull;
+  return tie >> 4;
+}
+
+/// Packs class, entity and sequence into one word that compares in that order. Sequences beyond
+/// 2^40 would wrap: that takes months. A tie seed other than 0 shuffles entities and sequences
+/// inside each class, to expose policies that depend on them.
 inline std::uint64_t OrderWord(EventClass event_class, std::uint32_t entity, std::uint64_t sequence,
                                std::uint64_t tie_seed) {
-  std::uint64_t low = (static_cast<std::uint64_t>(entity & 0xfffffu) << 40) |
-                      (sequence & 0xffffffffffull);
-  if (tie_seed != 0) [[unlikely]] {
-    low ^= tie_seed * 0x9e3779b97f4a7c15ull;
-    low = (low ^ (low >> 30)) * 0xbf58476d1ce4e5b9ull;
-    low = (low ^ (low >> 27)) * 0x94d049bb133111ebull;
-    low >>= 4;
-  }
+  std::uint64_t low =
+      (static_cast<std::uint64_t>(entity & 0xfffffu) << 40) | (sequence & 0xffffffffffull);
+  if (tie_seed != 0) [[unlikely]]
+    low = ShuffleTie(low, tie_seed);
   return (static_cast<std::uint64_t>(event_class) << 60) | (low & 0x0fffffffffffffffull);
 }
 

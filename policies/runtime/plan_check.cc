@@ -21,7 +21,7 @@ Launched DeviceDriver::Launch(const Plan& plan) {
   record.entries.assign(plan.entries.begin(), plan.entries.end());
   record.standing = plan.standing;
   record.late_binding = plan.late_binding;
-  record.max_steps = info_.kind == ModelKind::kOneShot ? 1 : plan.max_steps;
+  record.max_steps = plan.max_steps;
   record.padding_tokens = plan.padding_tokens;
   record.earliest = plan.earliest;
   record.latest = plan.latest;
@@ -40,7 +40,9 @@ Launched DeviceDriver::Check(const Plan& plan) {
   if (plan.latest < plan.earliest || plan.latest < core_->now) {
     return {{}, Refusal::kBadWindow, 0};
   }
-  if (plan.standing && info_.kind == ModelKind::kOneShot) return {{}, Refusal::kNotDecoding, 0};
+  if (info_.kind == ModelKind::kOneShot && (plan.standing || plan.max_steps > 1)) {
+    return {{}, Refusal::kNotDecoding, 0};
+  }
   ++core_->plan_serial;
   std::uint64_t tokens = plan.padding_tokens;
   if (plan.standing) tokens += standing_.size();
@@ -157,7 +159,7 @@ bool DeviceDriver::SharesEntries(PlanId id, std::span<const Entry> entries) {
 
 Launched DeviceDriver::Amend(PlanId id, const Plan& replacement) {
   PlanRecord* plan = core_->plans.Find(id);
-  if (plan == nullptr || plan->state == PlanState::kDropped) return {id, Refusal::kUnknownPlan, 0};
+  if (plan == nullptr || plan->state == PlanState::kEnded) return {id, Refusal::kUnknownPlan, 0};
   if (plan->state == PlanState::kRunning) return {id, Refusal::kAlreadyStarted, 0};
   if (replacement.device != view_->id) return {id, Refusal::kWrongDevice, 0};
   // Promises are kept in the order of the queue: those behind rest on this plan's.
@@ -172,10 +174,11 @@ Launched DeviceDriver::Amend(PlanId id, const Plan& replacement) {
     plan->entries.assign(replacement.entries.begin(), replacement.entries.end());
     plan->standing = replacement.standing;
     plan->late_binding = replacement.late_binding;
-    plan->max_steps = info_.kind == ModelKind::kOneShot ? 1 : replacement.max_steps;
+    plan->max_steps = replacement.max_steps;
     plan->padding_tokens = replacement.padding_tokens;
     plan->earliest = replacement.earliest;
     plan->latest = replacement.latest;
+    core_->to_start.push_back(view_->id.value);  // its window may be open by now
   }
   Promise(*plan);
   return answer;
@@ -183,7 +186,7 @@ Launched DeviceDriver::Amend(PlanId id, const Plan& replacement) {
 
 Refusal DeviceDriver::Withdraw(PlanId id) {
   PlanRecord* plan = core_->plans.Find(id);
-  if (plan == nullptr || plan->state == PlanState::kDropped) return Refusal::kUnknownPlan;
+  if (plan == nullptr || plan->state == PlanState::kEnded) return Refusal::kUnknownPlan;
   if (plan->state == PlanState::kRunning) return Refusal::kAlreadyStarted;
   if (memory_.in_transaction() || SharesEntries(id, plan->entries)) return Refusal::kBadArgument;
   Unpromise(*plan);

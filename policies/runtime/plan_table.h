@@ -1,5 +1,5 @@
-// PlanTable: plans from launch to end, in a slab with generations. Slots keep their vectors, so that a
-// launch allocates nothing once the run is warm. One thread.
+// PlanTable: plans from launch to end, in a slab with generations. Slots keep their vectors, so
+// that a launch allocates nothing once the run is warm. One thread.
 #ifndef SCHEDTWIN_POLICIES_RUNTIME_PLAN_TABLE_H_
 #define SCHEDTWIN_POLICIES_RUNTIME_PLAN_TABLE_H_
 
@@ -16,14 +16,14 @@ enum class PlanState : std::uint8_t {
   kStarting,  ///< late binding: OnPlanStarting is on its way
   kBound,     ///< late binding: OnPlanStarting was delivered
   kRunning,
-  kDropped,   ///< ended without a step; its PlanDone is on its way
+  kEnded,  ///< its PlanDone is on its way
 };
 
 /// What the runtime keeps of an entry besides what the policy said.
 struct EntryMark {
   std::uint32_t context_tokens = 0;  ///< in the cache before this entry's tokens
-  std::uint8_t epoch = 0;    ///< of the request, when promised
-  bool samples = false;      ///< it brings the request up to date, so the step makes a token
+  std::uint8_t epoch = 0;            ///< of the request, when promised
+  bool samples = false;  ///< it brings the request up to date, so the step makes a token
 };
 
 struct PlanRecord {
@@ -34,7 +34,6 @@ struct PlanRecord {
   std::vector<Entry> entries;
   std::vector<EntryMark> marks;
   bool standing = false;
-  bool decodes_only = false;
   bool late_binding = false;
   bool cut = false;
   std::uint32_t max_steps = 1;

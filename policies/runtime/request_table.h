@@ -1,7 +1,7 @@
-// RequestTable: the only owner of request state. Requests are numbered from 0 in order of arrival and kept
-// in a ring of slots (slot = id & mask), so that memory grows with the requests that live, not with the
-// trace. Hot counters, cold facts, and what only the runtime may see (true lengths, token times) lie apart:
-// policies get views of the first two. One thread.
+// RequestTable: the only owner of request state. Requests are numbered from 0 in order of arrival
+// and kept in a ring of slots (slot = id & mask), so that memory grows with the requests that live,
+// not with the trace. Hot counters, cold facts, and what only the runtime may see (true lengths,
+// token times) lie apart: policies get views of the first two. One thread.
 #ifndef SCHEDTWIN_POLICIES_RUNTIME_REQUEST_TABLE_H_
 #define SCHEDTWIN_POLICIES_RUNTIME_REQUEST_TABLE_H_
 
@@ -22,14 +22,14 @@ struct RequestFate {
   Time first_start = Time::Infinite();
   Time first_token = Time::Infinite();
   Time last_token = Time::Infinite();
-  std::uint64_t token_hash = 0;         ///< sum of TokenWord over its tokens
+  std::uint64_t token_hash = 0;  ///< sum of TokenWord over its tokens
   std::uint32_t recomputed_tokens = 0;
-  std::uint64_t plan_serial = 0;        ///< the last plan that was found to name it
+  std::uint64_t plan_serial = 0;  ///< the last plan that was found to name it
   std::uint32_t last_device = DeviceId::kNone;
 };
 
-/// True if something of the request is on its device, or on its way: it cannot go elsewhere as it is. (A
-/// model without KV books has computed tokens all the same.)
+/// True if something of the request is on its device, or on its way: it cannot go elsewhere as it
+/// is. (A model without KV books has computed tokens all the same.)
 inline bool HeldByDevice(const RequestHot& hot) {
   return hot.owned_blocks > 0 || hot.in_flight > 0 || hot.scheduled_tokens > 0;
 }
@@ -40,10 +40,10 @@ struct StandingNode {
   std::uint32_t growth_step = 0;  ///< submitted index of the first step that takes a new block
   std::uint32_t finish_next = 0, finish_prev = 0;
   std::uint32_t growth_next = 0, growth_prev = 0;
-  std::uint32_t position = 0;     ///< in the member list
-  bool finishes = true;           ///< linked in the finish wheel
-  bool growing = false;           ///< counted in the growth histogram; else in the growth wheel
-  std::uint64_t hash_at_join = 0; ///< the set's running token hash at the join
+  std::uint32_t position = 0;      ///< in the member list
+  bool finishes = true;            ///< linked in the finish wheel
+  bool growing = false;            ///< counted in the growth histogram; else in the growth wheel
+  std::uint64_t hash_at_join = 0;  ///< the set's running token hash at the join
 };
 
 class RequestTable {
@@ -73,6 +73,12 @@ class RequestTable {
   std::uint32_t live_requests() const { return live_; }
   std::uint32_t added() const { return next_id_; }
   RequestWindow window() const { return {hot_.data(), cold_.data(), mask_}; }
+  /// The request that has lived longest; RequestId::kNone if none lives.
+  std::uint32_t OldestLive() const {
+    std::uint32_t id = oldest_;
+    while (id != next_id_ && !live(id)) ++id;
+    return id == next_id_ ? RequestId::kNone : id;
+  }
   /// Calls `visit(id)` for every request that lives, in order of id.
   template <class Visit>
   void ForEachLive(Visit visit) const {
@@ -83,7 +89,8 @@ class RequestTable {
 
  private:
   void Grow();
-  /// The slot where the id of no request would be looked for must not answer to it while it is empty.
+  /// The slot where the id of no request would be looked for must not answer to it while it is
+  /// empty.
   void HideLastSlot() {
     if (hot_[mask_].id == RequestId::kNone) hot_[mask_].id = 0;
   }

@@ -1,10 +1,27 @@
 #include "policies/runtime/run_core.h"
 
+#include <algorithm>
+
 #include "policies/runtime/check.h"
 
 namespace schedtwin {
 
-void RunCore::EndRequest(std::uint32_t id, EndReason reason) {
+bool TurnSet::PopShuffled(std::uint32_t* device) {
+  std::uint64_t least = ~std::uint64_t{0};
+  for (std::uint32_t i = 0; i < slot_free_.size(); ++i) {
+    if ((due_[i / 64] >> (i % 64) & 1) == 0) continue;
+    const std::uint64_t tie = ShuffleTie(i, tie_seed_);
+    if (tie < least) {
+      least = tie;
+      *device = i;
+    }
+  }
+  due_[*device / 64] &= ~(std::uint64_t{1} << (*device % 64));
+  --count_;
+  return true;
+}
+
+void RunCore::EndRequest(std::uint32_t id, EndReason reason, Time end) {
   const RequestHot& hot = requests.hot(id);
   const RequestCold& cold = requests.cold(id);
   const RequestFate& fate = requests.fate(id);
@@ -13,10 +30,10 @@ void RunCore::EndRequest(std::uint32_t id, EndReason reason) {
   outcome.AddRequest(HashWords(
       {id, static_cast<std::uint64_t>(reason) | (std::uint64_t{cold.preemptions} << 8),
        hot.output_tokens, fate.token_hash, static_cast<std::uint64_t>(fate.first_token.ns()),
-       static_cast<std::uint64_t>(fate.last_token.ns()), static_cast<std::uint64_t>(now.ns()),
+       static_cast<std::uint64_t>(fate.last_token.ns()), static_cast<std::uint64_t>(end.ns()),
        fate.last_device}));
   journal.Event(now, EventCode::kFinished, id, static_cast<std::uint64_t>(reason));
-  last_end = now;
+  last_end = std::max(last_end, end);
   ++ended[static_cast<std::size_t>(reason)];
   ++progress;
   if (recorder != nullptr) {
@@ -37,11 +54,11 @@ void RunCore::EndRequest(std::uint32_t id, EndReason reason) {
     record.first_start = fate.first_start;
     record.first_token = fate.first_token;
     record.last_token = fate.last_token;
-    record.end = now;
+    record.end = end;
     recorder->OnRequest(record);
   }
   sources[fate.source].source->OnRequestEnd(fate.source_index, reason, now);
-  if (!sources[fate.source].pending && !sources[fate.source].dry) pull_again.push_back(fate.source);
+  if (sources[fate.source].waiting) pull_again.push_back(fate.source);
   requests.End(id);
 }
 

@@ -1,5 +1,5 @@
-// RunCore: the state that the parts of one run share: the latched time, requests, plans, what is still to
-// happen, journal, counters. Owned by World, which is the only way in from outside.
+// RunCore: the state that the parts of one run share: the latched time, requests, plans, what is
+// still to happen, journal, counters. Owned by World, which is the only way in from outside.
 #ifndef SCHEDTWIN_POLICIES_RUNTIME_RUN_CORE_H_
 #define SCHEDTWIN_POLICIES_RUNTIME_RUN_CORE_H_
 
@@ -23,15 +23,18 @@ struct SourceState {
   RequestSpec next;
   std::uint64_t yielded = 0;
   bool pending = false;
+  bool waiting = false;  ///< it said kLater
   bool dry = false;
 };
 
-/// Devices due for their turn at this instant, after everything else: a plan goes on, or a slot is free.
+/// Devices due for their turn at this instant, after everything else: a plan goes on, or a slot is
+/// free.
 class TurnSet {
  public:
-  void Resize(std::uint32_t devices) {
+  void Reset(std::uint32_t devices, std::uint64_t tie_seed) {
     due_.assign((devices + 63) / 64, 0);
     slot_free_.assign(devices, 0);
+    tie_seed_ = tie_seed;
   }
   void Add(std::uint32_t device, bool slot_free) {
     const std::uint64_t bit = std::uint64_t{1} << (device % 64);
@@ -40,9 +43,11 @@ class TurnSet {
     slot_free_[device] |= static_cast<std::uint8_t>(slot_free);
   }
   bool empty() const { return count_ == 0; }
-  /// The lowest device that is due, or false.
+  /// The lowest device that is due (with a tie seed: one that it picks), or false.
   bool Pop(std::uint32_t* device) {
     if (count_ == 0) return false;
+    if (tie_seed_ != 0) [[unlikely]]
+      return PopShuffled(device);
     for (std::size_t word = 0; word < due_.size(); ++word) {
       if (due_[word] == 0) continue;
       *device = static_cast<std::uint32_t>(64 * word) +
@@ -61,7 +66,10 @@ class TurnSet {
   }
 
  private:
+  bool PopShuffled(std::uint32_t* device);
+
   std::uint32_t count_ = 0;
+  std::uint64_t tie_seed_ = 0;
   std::vector<std::uint64_t> due_;
   std::vector<std::uint8_t> slot_free_;
 };
@@ -78,9 +86,11 @@ struct RunCore {
   std::uint64_t tie_seed = 0;
   std::uint64_t sequence = 0;
   std::uint64_t plan_serial = 0;  ///< counts checks of plans
+  std::uint32_t timers_armed = 0;
 
   std::vector<SourceState> sources;
-  std::uint32_t open_sources = 0;          ///< not dry yet
+  std::uint32_t open_sources = 0;  ///< not dry yet
+  std::uint32_t waiting_sources = 0;
   std::vector<std::uint32_t> pull_again;  ///< sources to ask again: one of their requests has ended
 
   std::uint64_t steps = 0;
@@ -97,7 +107,7 @@ struct RunCore {
     return events.Push(when, OrderWord(event_class, entity, sequence++, tie_seed), event);
   }
   /// Records and digests the end of a request that is on no device any more.
-  void EndRequest(std::uint32_t id, EndReason reason);
+  void EndRequest(std::uint32_t id, EndReason reason, Time end);
 };
 
 }  // namespace schedtwin

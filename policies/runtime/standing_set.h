@@ -1,10 +1,11 @@
-// StandingSet: the decode set that a device keeps between steps (vLLM calls it the persistent batch). A
-// step costs O(changes), not O(members): contexts are a running sum, finishes sit in a wheel by the step
-// that makes the last token, and growth of KV blocks is a histogram over the step's number modulo the block
-// size. Members that own blocks ahead wait in a second wheel until they start to grow.
+// StandingSet: the decode set that a device keeps between steps (vLLM calls it the persistent
+// batch). A step costs O(changes), not O(members): contexts are a running sum, finishes sit in a
+// wheel by the step that makes the last token, and growth of KV blocks is a histogram over the
+// step's number modulo the block size. Members that own blocks ahead wait in a second wheel until
+// they start to grow.
 //
-// Steps are counted twice, submitted and done, so that a queue of steps in flight needs no special case.
-// One thread. Counters wrap after 2^32 steps of one device.
+// Steps are counted twice, submitted and done, so that a queue of steps in flight needs no special
+// case. One thread. Counters wrap after 2^32 steps of one device.
 #ifndef SCHEDTWIN_POLICIES_RUNTIME_STANDING_SET_H_
 #define SCHEDTWIN_POLICIES_RUNTIME_STANDING_SET_H_
 
@@ -34,8 +35,8 @@ class StandingSet {
   const std::vector<std::uint32_t>& members() const { return members_; }
   const StandingClock& clock() const { return *clock_; }
 
-  /// Takes in a decoding request that waits; its counters are derived from now on. One whose last token
-  /// is already in flight joins too, and makes none here.
+  /// Takes in a decoding request that waits; its counters are derived from now on. One whose last
+  /// token is already in flight joins too, and makes none here.
   void Join(std::uint32_t id);
   /// Lets a member go and writes its counters back. A step in flight still makes its token.
   void Leave(std::uint32_t id);
@@ -67,14 +68,15 @@ class StandingSet {
     }
     ++clock_->submitted;
   }
-  /// The oldest step in flight ended. Appends the members whose last token it made to `finished`, and
-  /// those who left while it ran to `departed`: their tokens are for the caller to count.
+  /// The oldest step in flight ended. Appends the members whose last token it made to `finished`,
+  /// and those who left while it ran to `departed`: their tokens are for the caller to count.
   void OnStepDone(Time end, std::vector<std::uint32_t>* finished,
                   std::vector<DepartedToken>* departed) {
     const std::uint32_t step = clock_->done++;
     token_hash_ += TokenWord(end);
     last_end_ = end;
-    if (changes_in_flight_) [[unlikely]] SettleChanges(step, departed);
+    if (changes_in_flight_) [[unlikely]]
+      SettleChanges(step, departed);
     for (std::uint32_t id = finish_heads_[step % kBuckets]; id != kNil;
          id = requests_->node(id).finish_next) {
       if (requests_->node(id).finish_step == step) finished->push_back(id);

@@ -1,5 +1,5 @@
-// TimeSource: how the one loop gets from one instant to the next. Simulation jumps; a real clock waits for
-// the earliest of deadline, completion and arrival. Called from the policy thread only.
+// TimeSource: how the one loop gets from one instant to the next. Simulation jumps; a real clock
+// waits for the earliest of deadline, completion and arrival. Called from the policy thread only.
 #ifndef SCHEDTWIN_POLICIES_RUNTIME_TIME_SOURCE_H_
 #define SCHEDTWIN_POLICIES_RUNTIME_TIME_SOURCE_H_
 
@@ -11,11 +11,12 @@ class TimeSource {
  public:
   virtual ~TimeSource() = default;
 
-  /// Moves on to the next instant at which something is due, at the latest `next` (infinite: nothing is
-  /// planned), and returns it. What came in meanwhile has been posted to the run's ReplySink. Never goes
-  /// back.
+  /// Moves on to the next instant at which something is due, at the latest `next` (infinite:
+  /// nothing is planned), and returns it. What came in meanwhile has been posted to the run's
+  /// ReplySink. Never goes back.
   virtual Time Advance(Time next) = 0;
-  /// True if something may still happen when nothing is planned: a worker or a client is alive.
+  /// True if a message may still come when nothing is planned: a step runs, or a client may send a
+  /// request. A worker that has nothing to do does not count.
   virtual bool MayWake() const = 0;
 };
 

@@ -28,12 +28,13 @@ World::World(const WorldOptions& options, Policy* policy, TimeSource* time_sourc
       actions_facet_(std::make_unique<ActionsFacet>(core_.get(), &drivers_)),
       services_facet_(
           std::make_unique<ServicesFacet>(core_.get(), &drivers_, options.oracle_lengths)) {
-  SCHEDTWIN_CHECK(!devices.empty());
+  SCHEDTWIN_CHECK(!devices.empty() && devices.size() < kMaxEntities &&
+                  sources.size() < kMaxEntities);
   core_->recorder = recorder;
   core_->wants = recorder == nullptr ? RecordWants{} : wants;
   core_->tie_seed = options.tie_seed;
   core_->journal.Attach(recorder, core_->wants.log);
-  core_->turns.Resize(static_cast<std::uint32_t>(devices.size()));
+  core_->turns.Reset(static_cast<std::uint32_t>(devices.size()), options.tie_seed);
   for (RequestSource* source : sources) core_->sources.push_back({.source = source});
   core_->open_sources = static_cast<std::uint32_t>(sources.size());
   views_.resize(devices.size());
@@ -89,13 +90,12 @@ RunSummary World::Loop() {
     if (next.infinite() && !time_source_->MayWake()) {
       return Summary(RunResult::kStalled, "nothing is planned; " + StallDetail());
     }
-    const Time now = time_source_->Advance(next);
-    Latch(now);
-    if (core_->events.NextTime() < now) core_->events.Latch(now);
+    LatchAll(time_source_->Advance(next));
     if (!RunInstant()) {
       return Summary(RunResult::kLivelocked,
                      "more than " + std::to_string(options_.max_callbacks_per_instant) +
-                         " callbacks at " + std::to_string(now.ns()) + " ns; " + StallDetail());
+                         " callbacks at " + std::to_string(core_->now.ns()) + " ns; " +
+                         StallDetail());
     }
     if (idle_timers_ > options_.max_idle_timers) {
       if (core_->progress == progress_seen_ && OnlyTimersPlanned()) {
@@ -204,7 +204,7 @@ void World::DeliverArrival(std::uint32_t source_index) {
   if (fits) {
     policy_->OnArrival(*this, id);
   } else {
-    core_->EndRequest(id.value, EndReason::kRejected);
+    core_->EndRequest(id.value, EndReason::kRejected, core_->now);
   }
   AfterCallback();
 }
@@ -219,9 +219,11 @@ void World::DeliverReply(std::uint32_t device) {
     }
     if (driver.Continue()) break;
     // In simulation the end of the step just begun is often the next thing to happen anywhere.
+    if (!core_->events.FrontIs(EventKind::kReply, device)) return;
     const Time next = core_->events.NextTime();
-    if (!core_->events.PopFrontIf(EventKind::kReply, device)) return;
-    Latch(time_source_->Advance(next));
+    LatchAll(time_source_->Advance(next));
+    // A real clock may have woken early, or with more than this.
+    if (core_->now != next || !core_->events.PopFrontIf(EventKind::kReply, device)) return;
 #ifdef SCHEDTWIN_HARDENED
     CheckInvariants();
 #endif
@@ -229,10 +231,15 @@ void World::DeliverReply(std::uint32_t device) {
   DeliverDone(driver, driver.done());
 }
 
-void World::Latch(Time now) {
+void World::LatchAll(Time now) {
   SCHEDTWIN_CHECK(now >= core_->now);
   core_->now = now;
   clock_facet_->Latch(now);
+  if (core_->events.NextTime() < now) core_->events.Latch(now);
+  if (core_->waiting_sources == 0 || !time_source_->MayWake()) return;
+  for (std::uint32_t i = 0; i < core_->sources.size(); ++i) {
+    if (core_->sources[i].waiting) PullSource(i);  // it may be what has woken the clock
+  }
 }
 
 bool World::AloneAtThisInstant() const {
@@ -249,6 +256,11 @@ void World::DeliverPlanStarting(std::uint32_t device, PlanId plan) {
 void World::DeliverDone(DeviceDriver& driver, const PlanDone& done) {
   const PlanId id = done.id;
   const std::uint32_t device = done.device.value;
+  if (done.end != core_->now) {  // a real device's stamps are what a policy may act on
+    core_->journal.Event(core_->now, EventCode::kPlanTimes, id.word(),
+                         static_cast<std::uint64_t>(done.start.ns()),
+                         static_cast<std::uint64_t>(done.end.ns()));
+  }
   core_->journal.Event(core_->now, EventCode::kPlanDone, id.word(),
                        static_cast<std::uint64_t>(done.why) | (std::uint64_t{done.steps} << 8),
                        done.finished.size());
@@ -273,12 +285,14 @@ void World::AfterCallback() {
   while (!core_->pull_again.empty()) {
     const std::uint32_t source = core_->pull_again.back();
     core_->pull_again.pop_back();
-    if (!core_->sources[source].pending && !core_->sources[source].dry) PullSource(source);
+    if (core_->sources[source].waiting) PullSource(source);
   }
 }
 
 void World::PullSource(std::uint32_t index) {
   SourceState& source = core_->sources[index];
+  core_->waiting_sources -= source.waiting ? 1 : 0;
+  source.waiting = false;
   switch (source.source->Next(&source.next)) {
     case Pull::kRequest:
       source.pending = true;
@@ -286,6 +300,8 @@ void World::PullSource(std::uint32_t index) {
                   {EventKind::kArrival, index, 0});
       return;
     case Pull::kLater:
+      source.waiting = true;
+      ++core_->waiting_sources;
       return;
     case Pull::kDry:
       source.dry = true;
@@ -295,6 +311,7 @@ void World::PullSource(std::uint32_t index) {
 }
 
 bool World::OnlyTimersPlanned() const {
+  if (time_source_->MayWake()) return false;
   for (const SourceState& source : core_->sources) {
     if (source.pending) return false;
   }
@@ -315,23 +332,18 @@ void World::Post(const DeviceReply& reply, Time due) {
 }
 
 std::string World::StallDetail() const {
-  const std::uint32_t live = core_->requests.live_requests();
-  std::string detail = std::to_string(live) + " requests live";
-  std::uint32_t shown = 0;
-  core_->requests.ForEachLive([&](std::uint32_t id) {
-    if (shown++ > 0) return;
-    const RequestView view = request({id});
-    detail += ", the oldest is " + std::to_string(id) + " (" +
+  std::string detail = std::to_string(core_->requests.live_requests()) + " requests live";
+  const std::uint32_t oldest = core_->requests.OldestLive();
+  if (oldest != RequestId::kNone) {
+    const RequestView view = request({oldest});
+    detail += ", the oldest is " + std::to_string(oldest) + " (" +
               std::to_string(view.prompt_tokens()) + " prompt tokens, " +
               std::to_string(view.output_tokens()) + " made)";
-  });
-  for (const DeviceView& view : views_) {
-    if (view.id.value > 0) break;
-    detail += "; device 0 has " + std::to_string(view.free_blocks) + " of " +
-              std::to_string(view.total_blocks) + " blocks free and " +
-              std::to_string(view.queued) + " plans queued";
   }
-  return detail;
+  const DeviceView& device = views_[0];
+  return detail + "; device 0 has " + std::to_string(device.free_blocks) + " of " +
+         std::to_string(device.total_blocks) + " blocks free and " + std::to_string(device.queued) +
+         " plans queued";
 }
 
 RunSummary World::Summary(RunResult result, std::string detail) {
@@ -368,8 +380,7 @@ void World::CheckInvariants() const {
     DeviceDriver& driver = *drivers_[hot.device];
     const bool member = hot.state == RequestState::kStanding;
     standing[hot.device] += member;
-    const std::uint32_t blocks =
-        member ? driver.standing().OwnedBlocks(id) : hot.owned_blocks;
+    const std::uint32_t blocks = member ? driver.standing().OwnedBlocks(id) : hot.owned_blocks;
     owned[hot.device] += blocks;
     if (views_[hot.device].total_blocks > 0) {
       SCHEDTWIN_CHECK(std::uint64_t{blocks} * views_[hot.device].block_tokens >=

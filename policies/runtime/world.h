@@ -1,11 +1,13 @@
-// World: one run. Owns all of its state (no globals: thousands of Worlds fit in one process), runs the one
-// event loop over whatever time source it is given, and is what the policy's Context is a window on. The
-// same class serves simulation and real execution; only TimeSource and DevicePorts differ.
+// World: one run. Owns all of its state (no globals: thousands of Worlds fit in one process), runs
+// the one event loop over whatever time source it is given, and is what the policy's Context is a
+// window on. The same class serves simulation and real execution; only TimeSource and DevicePorts
+// differ.
 //
 //   World world(options, policy, time_source, devices, sources, recorder, wants);
 //   const RunSummary summary = world.Run();
 //
-// One thread (the policy thread). Deterministic given options, policy, sources and what devices answer.
+// One thread (the policy thread). Deterministic given options, policy, sources and what devices
+// answer.
 #ifndef SCHEDTWIN_POLICIES_RUNTIME_WORLD_H_
 #define SCHEDTWIN_POLICIES_RUNTIME_WORLD_H_
 
@@ -31,12 +33,12 @@ class DeviceDriver;
 
 struct WorldOptions {
   std::uint64_t seed = 1;
-  std::uint64_t tie_seed = 0;       ///< not 0: shuffles ties inside each event class
-  bool identify_blocks = false;     ///< KV blocks have numbers; else they are counted
-  bool oracle_lengths = false;      ///< grants policies the true output lengths
+  std::uint64_t tie_seed = 0;    ///< not 0: shuffles ties inside each event class
+  bool identify_blocks = false;  ///< KV blocks have numbers; else they are counted
+  bool oracle_lengths = false;   ///< grants policies the true output lengths
   std::uint64_t max_callbacks_per_instant = 1'000'000;  ///< more is a livelock
-  std::uint64_t max_idle_timers = 100'000;              ///< timers in a row without progress: a stall
-  const std::atomic<bool>* stop = nullptr;              ///< set from outside: end at the next instant
+  std::uint64_t max_idle_timers = 100'000;  ///< timers in a row without progress: a stall
+  const std::atomic<bool>* stop = nullptr;  ///< set from outside: end at the next instant
 };
 
 struct DeviceSetup {
@@ -88,7 +90,7 @@ class World final : private Context, public ReplySink {
   class ClockFacet;
 
   RunSummary Loop();
-  void Latch(Time now);
+  void LatchAll(Time now);
   bool RunInstant();
   void Dispatch(const struct Event& event);
   void Turn(std::uint32_t device);
@@ -121,8 +123,8 @@ class World final : private Context, public ReplySink {
   ModelKind kind_ = ModelKind::kDecoder;
   std::uint32_t max_model_len_tokens_ = 0;  ///< what a request may have at most; 0: no limit
   std::uint32_t max_step_tokens_ = 0;
-  std::uint64_t callbacks_ = 0;       ///< at this instant
-  std::uint64_t idle_timers_ = 0;     ///< in a row
+  std::uint64_t callbacks_ = 0;    ///< at this instant
+  std::uint64_t idle_timers_ = 0;  ///< in a row
   std::uint64_t progress_seen_ = 0;
   Time first_arrival_ = Time::Infinite();
 };

@@ -7,25 +7,32 @@ namespace schedtwin {
 // ---- Clock ----
 
 TimerId World::ClockFacet::Arm(Time when, std::uint64_t tag) {
-  const TimerId timer =
-      core_->Push(std::max(when, core_->now), EventClass::kTimer, 0, {EventKind::kTimer, 0, tag});
+  const std::uint32_t number = core_->timers_armed++;
   core_->journal.Decision(core_->now, DecisionCode::kArm, tag,
-                          static_cast<std::uint64_t>(when.ns()), timer.word());
-  return timer;
+                          static_cast<std::uint64_t>(when.ns()), number);
+  return core_->Push(std::max(when, core_->now), EventClass::kTimer, 0,
+                     {EventKind::kTimer, number, tag});
+}
+
+std::uint64_t World::ClockFacet::NumberOf(TimerId timer) const {
+  const Event* event = core_->events.Find(timer);
+  return event == nullptr ? kGone : event->index;
 }
 
 bool World::ClockFacet::Rearm(TimerId timer, Time when) {
-  const bool moved = core_->events.Move(
-      timer, std::max(when, core_->now),
-      OrderWord(EventClass::kTimer, 0, core_->sequence++, core_->tie_seed));
-  core_->journal.Decision(core_->now, DecisionCode::kRearm, timer.word(),
+  const std::uint64_t number = NumberOf(timer);
+  const bool moved =
+      core_->events.Move(timer, std::max(when, core_->now),
+                         OrderWord(EventClass::kTimer, 0, core_->sequence++, core_->tie_seed));
+  core_->journal.Decision(core_->now, DecisionCode::kRearm, number,
                           static_cast<std::uint64_t>(when.ns()), moved);
   return moved;
 }
 
 bool World::ClockFacet::Cancel(TimerId timer) {
+  const std::uint64_t number = NumberOf(timer);
   const bool cancelled = core_->events.Cancel(timer);
-  core_->journal.Decision(core_->now, DecisionCode::kCancelTimer, timer.word(), 0, cancelled);
+  core_->journal.Decision(core_->now, DecisionCode::kCancelTimer, number, 0, cancelled);
   return cancelled;
 }
 
@@ -45,19 +52,24 @@ Refusal World::ActionsFacet::TryFinish(RequestId request, EndReason reason) {
     if (driver->memory().in_transaction()) return Refusal::kBadArgument;
     driver->Detach(request.value);
   }
-  core_->EndRequest(request.value, reason);
+  core_->EndRequest(request.value, reason, core_->now);
   return Refusal::kNone;
 }
 
-Refusal World::ActionsFacet::Route(RequestId request, DeviceId device, DeviceId decode_device) {
+Refusal World::ActionsFacet::Route(RequestId request, DeviceId device, DeviceId decode_device,
+                                   ModelId variant) {
   return Answer(DecisionCode::kRoute, request.value, device.value,
-                TryRoute(request, device, decode_device));
+                TryRoute(request, device, decode_device, variant));
 }
 
-Refusal World::ActionsFacet::TryRoute(RequestId request, DeviceId device, DeviceId decode_device) {
+Refusal World::ActionsFacet::TryRoute(RequestId request, DeviceId device, DeviceId decode_device,
+                                      ModelId variant) {
   if (!core_->requests.live(request.value)) return Refusal::kUnknownRequest;
   if (Driver(device) == nullptr) return Refusal::kUnknownDevice;
   if (decode_device.valid() && decode_device != device) return Refusal::kUnsupported;
+  if (variant.valid() && variant != core_->requests.cold(request.value).spec.model) {
+    return Refusal::kUnsupported;
+  }
   RequestHot& hot = core_->requests.hot(request.value);
   if (hot.device != device.value && HeldByDevice(hot)) return Refusal::kWrongDevice;
   if (hot.device != device.value && core_->open_transactions > 0) return Refusal::kBadArgument;
@@ -75,7 +87,8 @@ Refusal World::ActionsFacet::TryPreempt(RequestId request, PreemptMode mode) {
   if (!core_->requests.live(request.value)) return Refusal::kUnknownRequest;
   RequestHot& hot = core_->requests.hot(request.value);
   DeviceDriver* driver = Driver({hot.device});
-  if (driver == nullptr || driver->info().kind == ModelKind::kOneShot) return Refusal::kWrongDevice;
+  if (driver == nullptr) return Refusal::kWrongDevice;
+  if (driver->info().kind == ModelKind::kOneShot) return Refusal::kUnsupported;
   if (driver->memory().in_transaction()) return Refusal::kBadArgument;
   if (mode == PreemptMode::kPause) {
     const Refusal left = driver->Leave(request.value);
@@ -113,11 +126,11 @@ void World::ActionsFacet::LogPlan(DecisionCode code, const Plan& plan, const Lau
                             static_cast<std::uint64_t>(plan.latest.ns()),
                             plan.padding_tokens | (std::uint64_t{plan.max_steps} << 32));
   }
-  const std::uint64_t shape = plan.device.value |
-                              (std::uint64_t{plan.max_steps & 0xffffffu} << 32) |
-                              (std::uint64_t{plan.standing} << 56) |
-                              (std::uint64_t{plan.late_binding} << 57);
-  Answer(code, answer.id.word(), shape, answer.refusal);
+  const std::uint64_t shape =
+      plan.device.value | (std::uint64_t{plan.max_steps & 0xffffffu} << 32) |
+      (std::uint64_t{plan.standing} << 56) | (std::uint64_t{plan.late_binding} << 57);
+  core_->journal.Answer(core_->now, code, answer.id.word(), shape, answer.refusal,
+                        answer.ok() ? 0 : answer.entry);
 }
 
 Launched World::ActionsFacet::Launch(const Plan& plan) {
@@ -178,12 +191,21 @@ Refusal World::ActionsFacet::Poke(DeviceId device) {
 // ---- Actions: placement and operations ----
 
 Started World::ActionsFacet::Transfer(const TransferSpec& transfer) {
-  return {{}, Answer(DecisionCode::kTransfer, transfer.request.value, transfer.to.value,
-                     Refusal::kUnsupported)};
+  return {{},
+          Answer(DecisionCode::kTransfer, transfer.request.value, transfer.to.value,
+                 Refusal::kUnsupported)};
 }
 
 Refusal World::ActionsFacet::CancelOperation(OpId operation) {
   return Answer(DecisionCode::kCancelOperation, operation.word(), 0, Refusal::kUnsupported);
+}
+
+Refusal World::ActionsFacet::Pin(RequestId request, bool pinned) {
+  return Answer(DecisionCode::kPin, request.value, pinned, Refusal::kUnsupported);
+}
+
+Refusal World::ActionsFacet::Evict(DeviceId device, std::uint32_t blocks) {
+  return Answer(DecisionCode::kEvict, device.value, blocks, Refusal::kUnsupported);
 }
 
 Started World::ActionsFacet::Load(DeviceId device, ModelId model) {

@@ -1,5 +1,6 @@
-// What a policy's Context leads to: the World's implementations of Clock, Actions and Services. Private to
-// the runtime. Actions check, act, and write every decision with its answer into the journal.
+// What a policy's Context leads to: the World's implementations of Clock, Actions and Services.
+// Private to the runtime. Actions check, act, and write every decision with its answer into the
+// journal.
 #ifndef SCHEDTWIN_POLICIES_RUNTIME_WORLD_FACETS_H_
 #define SCHEDTWIN_POLICIES_RUNTIME_WORLD_FACETS_H_
 
@@ -23,6 +24,10 @@ class World::ClockFacet final : public Clock {
   void Latch(Time now) { now_ = now; }
 
  private:
+  static constexpr std::uint64_t kGone = ~std::uint64_t{0};
+  /// The journal's number of a pending timer, or kGone.
+  std::uint64_t NumberOf(TimerId timer) const;
+
   RunCore* core_;
 };
 
@@ -32,7 +37,8 @@ class World::ActionsFacet final : public Actions {
       : core_(core), drivers_(drivers) {}
 
   Refusal Finish(RequestId request, EndReason reason) override;
-  Refusal Route(RequestId request, DeviceId device, DeviceId decode_device) override;
+  Refusal Route(RequestId request, DeviceId device, DeviceId decode_device,
+                ModelId variant) override;
   Refusal Preempt(RequestId request, PreemptMode mode) override;
   Refusal HoldResponse(RequestId request) override;
   Refusal ReleaseResponse(RequestId request) override;
@@ -45,6 +51,8 @@ class World::ActionsFacet final : public Actions {
   Refusal Poke(DeviceId device) override;
   Started Transfer(const TransferSpec& transfer) override;
   Refusal CancelOperation(OpId operation) override;
+  Refusal Pin(RequestId request, bool pinned) override;
+  Refusal Evict(DeviceId device, std::uint32_t blocks) override;
   Started Load(DeviceId device, ModelId model) override;
   Started Unload(DeviceId device, ModelId model) override;
   Refusal Scale(std::uint32_t devices) override;
@@ -57,7 +65,7 @@ class World::ActionsFacet final : public Actions {
   }
   DeviceDriver* DriverOf(PlanId plan) const;
   Refusal TryFinish(RequestId request, EndReason reason);
-  Refusal TryRoute(RequestId request, DeviceId device, DeviceId decode_device);
+  Refusal TryRoute(RequestId request, DeviceId device, DeviceId decode_device, ModelId variant);
   Refusal TryPreempt(RequestId request, PreemptMode mode);
   void LogPlan(DecisionCode code, const Plan& plan, const Launched& answer);
   Refusal Answer(DecisionCode code, std::uint64_t a, std::uint64_t b, Refusal answer) {

@@ -35,8 +35,9 @@ constexpr std::array<ParameterSpec, 5> kParameters = {{
 constexpr PolicyInfo kInfo = {
     .name = "static_batch",
     .summary = "FasterTransformer: takes a batch from the queue and runs it to completion.",
-    .source = "NVIDIA/FasterTransformer; admission as in microsoft/sarathi-serve's "
-              "faster_transformer_scheduler",
+    .source =
+        "NVIDIA/FasterTransformer; admission as in microsoft/sarathi-serve's "
+        "faster_transformer_scheduler",
     .one_shot = true,
     .decoder = true,
     .parameters = kParameters,

@@ -1,5 +1,6 @@
-// static_batch: FasterTransformer's batching. A batch is taken from the queue and run to completion; nobody
-// joins before its last request has ended. Each device has its own batch, all share one queue.
+// static_batch: FasterTransformer's batching. A batch is taken from the queue and run to
+// completion; nobody joins before its last request has ended. Each device has its own batch, all
+// share one queue.
 #ifndef SCHEDTWIN_POLICIES_STATIC_BATCH_STATIC_BATCH_H_
 #define SCHEDTWIN_POLICIES_STATIC_BATCH_STATIC_BATCH_H_
 

@@ -45,8 +45,9 @@ constexpr std::array<ParameterSpec, 7> kParameters = {{
 
 constexpr PolicyInfo kInfo = {
     .name = "vllm_v1",
-    .summary = "vLLM v1: token budget, running first, chunked prefill, paged KV, recompute "
-               "preemption.",
+    .summary =
+        "vLLM v1: token budget, running first, chunked prefill, paged KV, recompute "
+        "preemption.",
     .source = "vllm-project/vllm vllm/v1/core/sched/scheduler.py (00024d31, b4622cf9), fcfs policy",
     .one_shot = false,
     .decoder = true,
@@ -150,8 +151,8 @@ bool VllmV1::ScheduleRunningStanding(Context& context, DeviceId device, std::uin
     preempted = true;
   }
   *budget -= context.device(device).standing;
-  // Only the last admitted can still be in its prompt: a chunk that leaves some of the prompt over has
-  // spent the budget, and nobody is admitted after it until it is done.
+  // Only the last admitted can still be in its prompt: a chunk that leaves some of the prompt over
+  // has spent the budget, and nobody is admitted after it until it is done.
   if (engine.running.empty()) return preempted;
   const RequestId last = engine.running.back();
   const RequestView view = context.request(last);
@@ -209,8 +210,8 @@ void VllmV1::ScheduleWaiting(Context& context, DeviceId device, std::uint32_t bu
   Engine& engine = engines_[device.value];
   const DeviceView& view = context.device(device);
   const std::uint32_t growth = StandingGrowth(context, device);
-  const auto watermark = static_cast<std::uint32_t>(
-      std::uint64_t{view.total_blocks} * watermark_permille_ / 1000);
+  const auto watermark =
+      static_cast<std::uint32_t>(std::uint64_t{view.total_blocks} * watermark_permille_ / 1000);
   while (!engine.waiting.empty() && budget > 0 && engine.running.size() < max_num_seqs_) {
     const RequestId request = engine.waiting.front();
     const std::uint32_t known = context.request(request).next_tokens();

@@ -1,10 +1,10 @@
-// vllm_v1: the scheduler of vLLM's v1 engine for decoders: a token budget per step, running requests first
-// and then waiting ones, chunked prefill, paged KV, recompute preemption of the last admitted. One engine on
-// each device; arrivals go round robin.
+// vllm_v1: the scheduler of vLLM's v1 engine for decoders: a token budget per step, running
+// requests first and then waiting ones, chunked prefill, paged KV, recompute preemption of the last
+// admitted. One engine on each device; arrivals go round robin.
 //
-// Two forms that give the same outcome. Listed: the engine's own loop, every running request in every plan.
-// Standing: decodes are in the device's standing set, so a step costs O(changes); see README.md for why the
-// two agree.
+// Two forms that give the same outcome. Listed: the engine's own loop, every running request in
+// every plan. Standing: decodes are in the device's standing set, so a step costs O(changes); see
+// README.md for why the two agree.
 #ifndef SCHEDTWIN_POLICIES_VLLM_V1_VLLM_V1_H_
 #define SCHEDTWIN_POLICIES_VLLM_V1_VLLM_V1_H_
 
@@ -34,8 +34,8 @@ class VllmV1 final : public Policy {
   struct Engine {
     std::vector<RequestId> running;  ///< in order of admission
     RequestQueue waiting;
-    PlanId plan;                ///< in flight
-    bool cuttable = false;      ///< it runs many steps and has not been cut
+    PlanId plan;            ///< in flight
+    bool cuttable = false;  ///< it runs many steps and has not been cut
   };
 
   /// True if a request was preempted.
