@@ -15,10 +15,9 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string Readme(const PolicyInfo& info) {
-  const std::string path =
-      std::string(SCHEDTWIN_SOURCE_DIR) + "/policies/" + std::string(info.name) + "/README.md";
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
+  std::ostringstream path, text;
+  path << SCHEDTWIN_SOURCE_DIR << "/policies/" << info.name << "/README.md";
+  text << std::ifstream(path.str()).rdbuf();
   return text.str();
 }
 
@@ -26,7 +25,9 @@ TEST(PolicyReadme, HasItsSections) {
   for (const PolicyInfo* info : Policies()) {
     SCOPED_TRACE(info->name);
     const std::string readme = Readme(*info);
-    EXPECT_TRUE(readme.starts_with("# " + std::string(info->name) + "\n"));
+    std::ostringstream title;
+    title << "# " << info->name << "\n";
+    EXPECT_TRUE(readme.starts_with(title.str()));
     for (const char* section :
          {"**Source.**", "## Semantics", "## Parameters", "## Traps it honours", "## Known gaps"}) {
       EXPECT_THAT(readme, HasSubstr(section));
@@ -42,8 +43,9 @@ TEST(PolicyReadme, ListsEveryParameterWithItsDefaultAndNoOther) {
     for (std::size_t at = 0; (at = readme.find("\n| `", at)) != std::string::npos; ++at) ++rows;
     EXPECT_EQ(rows, info->parameters.size());
     for (const ParameterSpec& spec : info->parameters) {
-      EXPECT_THAT(readme, HasSubstr("\n| `" + std::string(spec.name) + "` | `" +
-                                    std::string(spec.default_text) + "` | "));
+      std::ostringstream row;
+      row << "\n| `" << spec.name << "` | `" << spec.default_text << "` | ";
+      EXPECT_THAT(readme, HasSubstr(row.str()));
     }
   }
 }
