@@ -53,7 +53,7 @@ echo
 echo "immediate against dynamic_batch:"
 compare latest-1 latest
 
-say "3. What if? vllm_v1 with 5 batch limits at 8 rates: 40 hours of traffic, on all cores"
+say "3. What if? vllm_v1 with 5 batch limits at 8 rates: 40 runs of the hour, on all cores"
 "$schedtwin" sweep --db "$db" --trace "$conv" --policy vllm_v1 --profile llama3-8b-a100 \
   --set policy.max_num_seqs=16,32,64,128,256 --rate-scale 0.25,0.5,0.75,0.9,1,1.1,1.25,1.5 \
   --slo ttft=1s,tpot=100ms
@@ -63,9 +63,9 @@ say "3. What if? vllm_v1 with 5 batch limits at 8 rates: 40 hours of traffic, on
 say "Done. All of it is in $db"
 cat <<END
 Try next:
-  $schedtwin db list --db $db
+  $schedtwin db list --db '$db'
   $schedtwin sim --trace synth:azure_conv --policy vllm_v1 --devices 2 --rate-scale 2
   $schedtwin policies vllm_v1          what can be set, with --set policy.PARAMETER=VALUE
   $schedtwin sweep --help              your own what-if
-  $schedtwin db show latest --db $db
+  $schedtwin db show latest --db '$db'
 END
