@@ -52,8 +52,10 @@ World::World(const WorldOptions& options, Policy* policy, TimeSource* time_sourc
     view.max_step_tokens = info.max_step_tokens;
     view.max_model_len_tokens = info.max_model_len_tokens;
     max_model_len_tokens_ = SmallerLimit(max_model_len_tokens_, info.max_model_len_tokens);
-    max_model_len_tokens_ =
-        SmallerLimit(max_model_len_tokens_, info.total_blocks * info.block_tokens);
+    const std::uint64_t held_tokens = std::uint64_t{info.total_blocks} * info.block_tokens;
+    max_model_len_tokens_ = SmallerLimit(
+        max_model_len_tokens_,
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(held_tokens, 0xffffffffu)));
     max_step_tokens_ = SmallerLimit(max_step_tokens_, info.max_step_tokens);
     drivers_.push_back(std::make_unique<DeviceDriver>(core_.get(), devices[i].port, this, &view,
                                                       &clocks_[i], devices[i].model,
