@@ -122,6 +122,7 @@ class RandomPolicy final : public Policy {
       EXPECT_LE(before, id.value) << "in order of id";
       before = id.value;
     }
+    for (const Entry& entry : done.entries) EXPECT_TRUE(context.live(entry.request));
     EXPECT_LE(done.start, done.end);
     Callback(context);
   }
@@ -226,7 +227,8 @@ class RandomPolicy final : public Policy {
         context.actions().Route(AnyRequest(), AnyDevice(), Percent(95) ? DeviceId{} : AnyDevice());
         return;
       case 1:
-        context.actions().Transfer({AnyRequest(), AnyDevice(), AnyDevice(), false});
+        context.actions().Transfer(
+            {.request = AnyRequest(), .from = AnyDevice(), .to = AnyDevice()});
         return;
       case 2:
         context.actions().Note("a note");

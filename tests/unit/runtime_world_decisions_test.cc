@@ -323,6 +323,8 @@ TEST(WorldRefusal, WhereTheRequestIsNotOrDoesNotStand) {
        [](M m) { return m.actions().Finish(kReady, EndReason::kCompleted); }},
       {"two devices", Refusal::kUnsupported,
        [](M m) { return m.actions().Route(kNew, kIdle, kBusy); }},
+      {"another model", Refusal::kUnsupported,
+       [](M m) { return m.actions().Route(kNew, kIdle, {}, {7}); }},
   });
 }
 
@@ -338,9 +340,11 @@ TEST(WorldRefusal, WhatThisWorldHasNoMechanicsFor) {
       {"release", Refusal::kUnsupported, [](M m) { return m.actions().ReleaseResponse(kReady); }},
       {"transfer", Refusal::kUnsupported,
        [](M m) {
-         return m.actions().Transfer({kReady, kBusy, kIdle}).refusal;
+         return m.actions().Transfer({.request = kReady, .from = kBusy, .to = kIdle}).refusal;
        }},
       {"cancel", Refusal::kUnsupported, [](M m) { return m.actions().CancelOperation({}); }},
+      {"pin", Refusal::kUnsupported, [](M m) { return m.actions().Pin(kReady, true); }},
+      {"evict", Refusal::kUnsupported, [](M m) { return m.actions().Evict(kBusy, 3); }},
       {"load", Refusal::kUnsupported, [](M m) { return m.actions().Load(kIdle, {0}).refusal; }},
       {"unload", Refusal::kUnsupported, [](M m) { return m.actions().Unload(kIdle, {0}).refusal; }},
       {"scale", Refusal::kUnsupported, [](M m) { return m.actions().Scale(3); }},
@@ -360,13 +364,13 @@ TEST(WorldRefusal, Memory) {
                  [](M m) { return m.context->memory(kIdle).Reserve(kNew, 401); }),
       MemoryCase("far too much", Refusal::kNoMemory,
                  [](M m) { return m.context->memory(kIdle).Reserve(kNew, 0xffffffffu); }),
-      MemoryCase("elsewhere", Refusal::kNoMemory,
+      MemoryCase("elsewhere", Refusal::kWrongDevice,
                  [](M m) { return m.context->memory(kIdle).Reserve(kReady, 9); }),
-      MemoryCase("a member's", Refusal::kNoMemory,
+      MemoryCase("a member's", Refusal::kDuplicateEntry,
                  [](M m) { return m.context->memory(kBusy).Reserve(kMember, 40); }),
-      MemoryCase("of nobody", Refusal::kNoMemory,
+      MemoryCase("of nobody", Refusal::kUnknownRequest,
                  [](M m) { return m.context->memory(kIdle).Reserve(kNever, 4); }),
-      MemoryCase("of nobody", Refusal::kNoMemory,
+      MemoryCase("of nobody", Refusal::kUnknownRequest,
                  [](M m) { return m.context->memory(kIdle).Reserve(RequestId{}, 4); }),
       MemoryCase("a member's", Refusal::kBadArgument,
                  [](M m) { return m.context->memory(kBusy).Release(kMember); }),
@@ -432,12 +436,16 @@ TEST(WorldRefusal, OneShotLaunchesAreWhole) {
     EXPECT_EQ(ask(2), Refusal::kWrongTokens) << "a part of it";
     EXPECT_EQ(ask(4), Refusal::kWrongTokens);
     EXPECT_EQ(ask(3, true), Refusal::kNotDecoding);
+    const Entry whole{request, 3};
+    const Plan steps{.device = {0}, .entries = {&whole, 1}, .max_steps = 2};
+    EXPECT_EQ(context.actions().Launch(steps).refusal, Refusal::kNotDecoding);
     EXPECT_EQ(context.actions().Join({0}, request), Refusal::kWrongDevice);
     EXPECT_EQ(context.actions().Route(request, {0}), Refusal::kNone);
     EXPECT_EQ(context.actions().Join({0}, request), Refusal::kNotDecoding);
     EXPECT_EQ(ask(3), Refusal::kNone);
     EXPECT_EQ(ask(0), Refusal::kWrongTokens) << "all of it is in flight already";
     EXPECT_EQ(ask(3), Refusal::kWrongTokens);
+    EXPECT_EQ(context.actions().Preempt(request, PreemptMode::kRecompute), Refusal::kUnsupported);
   };
   const RunSummary summary =
       run.Run(&policy, {UnitRequest(0, 3), UnitRequest(0, 8), UnitRequest(0, 9)});
@@ -635,6 +643,8 @@ TEST(WorldPreempt, TakesBackWhatQueuedPlansPromised) {
     EXPECT_FALSE(view.in_flight());
   });
   world.Run();
+  EXPECT_EQ(world.run.recorder.Find(kInQueue.value)->recomputed_tokens, 0u)
+      << "nothing had been computed";
 }
 
 // Recomputed in a plan behind the one that was to make a token: the counters stay whole.
@@ -705,6 +715,17 @@ TEST(WorldArrival, LongerThanAllBlocksIsRejectedToo) {
   policy.on_arrival = [](Context& context, RequestId request) { LaunchOne(context, {0}, request); };
   const RunSummary summary = run.Run(&policy, {TokenRequest(0, 8, 1), TokenRequest(5, 7, 1)});
   EXPECT_EQ(summary.ended[static_cast<int>(EndReason::kRejected)], 1u);
+  EXPECT_EQ(summary.ended[static_cast<int>(EndReason::kCompleted)], 1u);
+}
+
+// As good as endless memory: the product of blocks and their tokens exceeds 32 bits.
+TEST(WorldArrival, EndlessMemoryHoldsEveryRequest) {
+  TestRun run;
+  run.device.total_blocks = (1u << 28) + 1;
+  run.device.block_tokens = 16;
+  ScriptedPolicy policy;
+  policy.on_arrival = [](Context& context, RequestId request) { LaunchOne(context, {0}, request); };
+  const RunSummary summary = run.Run(&policy, {TokenRequest(0, 4000, 1)});
   EXPECT_EQ(summary.ended[static_cast<int>(EndReason::kCompleted)], 1u);
 }
 
@@ -839,7 +860,7 @@ TEST(WorldLog, LinesAreWhatTheDigestIsMadeOf) {
     const LogRecord& line = told.recorder.log[i];
     EXPECT_EQ(line.sequence, i);
     if (line.kind == static_cast<std::uint8_t>(LineKind::kEvent)) {
-      ++events;
+      events += static_cast<EventCode>(line.code) != EventCode::kFinished;
       again.Event(line.time, static_cast<EventCode>(line.code), line.a, line.b, line.c);
     } else {
       again.Decision(line.time, static_cast<DecisionCode>(line.code), line.a, line.b, line.c);

@@ -184,6 +184,28 @@ TEST(WorldPlanEnd, EmptyWhenNobodyIsLeftAtTheStart) {
               ElementsAre("10 done 0 steps 1", "10 done 0 empty 0", "10 slot 0"));
 }
 
+// Between the drop and its event the request may end; whatever PlanDone names can be looked at.
+TEST(WorldPlanEnd, ADroppedPlanNamesNobodyWhoHasGone) {
+  TestRun run;
+  run.device.queue_depth = 2;
+  ScriptedPolicy policy;
+  policy.on_arrival = [](Context& context, RequestId request) {
+    if (request.value == 0) return void(LaunchOne(context, request));
+    if (request.value == 1) return;
+    const Entry entries[] = {ReservedEntry(context, {1}), ReservedEntry(context, {2})};
+    context.actions().Launch({.device = kDevice, .entries = entries, .latest = Time::Nanos(9)});
+  };
+  policy.on_plan_done = [](Context& context, const PlanDone& done) {
+    if (done.why == PlanEnd::kFinish) context.actions().Finish({1}, EndReason::kTimedOut);
+    if (done.why != PlanEnd::kMissed) return;
+    ASSERT_EQ(done.entries.size(), 1u);
+    EXPECT_EQ(context.request(done.entries[0].request).id().value, 2u);
+    context.actions().Finish({2}, EndReason::kTimedOut);
+  };
+  run.Run(&policy, {TokenRequest(0, 4, 1), TokenRequest(0, 4, 1), TokenRequest(0, 4, 1)});
+  EXPECT_EQ(policy.seen.at(5), "10 done 0 missed 0");
+}
+
 // ---- Windows ----
 
 TEST(WorldWindow, StartsNoEarlierThanItsWindow) {
@@ -332,6 +354,40 @@ TEST(WorldLateBinding, ARefusedAmendLeavesThePlanAsItWas) {
   };
   run.Run(&policy, {TokenRequest(0, 4, 1), TokenRequest(0, 4, 1)});
   EXPECT_EQ(run.fakes[0].steps.at(1).entries.at(0).tokens, 4u);
+}
+
+TEST(WorldLateBinding, APlanAmendedToBindLateAsksAtItsStart) {
+  for (const bool late : {false, true}) {
+    TestRun run;
+    run.device.queue_depth = 2;
+    ScriptedPolicy policy;
+    policy.on_arrival = [late](Context& context, RequestId request) {
+      const PlanId plan = LaunchOne(context, request, {.late_binding = !late});
+      const Entry same{request, 4};
+      const Plan amended{.device = kDevice, .entries = {&same, 1}, .late_binding = late};
+      EXPECT_TRUE(context.actions().Amend(plan, amended).ok());
+    };
+    run.Run(&policy, {TokenRequest(0, 4, 1)});
+    EXPECT_EQ(policy.seen.at(2), late ? "0 starting" : "10 done 0 finish 1");
+  }
+}
+
+// Promises are kept in the order of the queue.
+TEST(WorldLateBinding, AmendCannotSlipARequestInFrontOfAPlanThatNamesIt) {
+  TestRun run;
+  run.device.queue_depth = 3;
+  ScriptedPolicy policy;
+  policy.on_arrival = [](Context& context, RequestId request) {
+    if (request.value < 2) return;
+    LaunchOne(context, {0});
+    const PlanId middle = LaunchOne(context, {1});
+    LaunchOne(context, {2});
+    const Entry entry = ReservedEntry(context, {2});
+    EXPECT_EQ(context.actions().Amend(middle, {.device = kDevice, .entries = {&entry, 1}}).refusal,
+              Refusal::kBadArgument);
+  };
+  run.Run(&policy, {TokenRequest(0, 4, 1), TokenRequest(0, 4, 1), TokenRequest(0, 4, 1)});
+  EXPECT_EQ(run.fakes[0].steps.size(), 3u);
 }
 
 // Between launch and amend the request lost what the plan built on: that promise must not come
@@ -528,10 +584,66 @@ TEST(WorldStanding, WhoAPlanStillNamesCannotJoin) {
     LaunchOne(context, {0});
     EXPECT_EQ(context.actions().Join(kDevice, {0}), Refusal::kDuplicateEntry) << "and is queued";
     ++asked;
+    context.clock().Arm(context.now() + Duration::Nanos(1), 1);
   });
   const RunSummary summary = run.Run(&policy, {TokenRequest(0, 4, 7)});
   EXPECT_EQ(summary.result, RunResult::kFinished);
   EXPECT_EQ(asked, 2);
+}
+
+TEST(WorldStanding, WhoIsInAPlanThatWasCutMayJoin) {
+  TestRun run;
+  ScriptedPolicy policy;
+  PlanId plan;
+  policy.on_start = [](Context& context) { context.clock().Arm(Time::Nanos(15), 1); };
+  ServeFirst(&policy, [&](Context& context) {
+    if (context.device(kDevice).standing > 0) {
+      context.actions().Launch({.device = kDevice, .standing = true, .max_steps = 100});
+    } else {
+      plan = LaunchOne(context, {0}, {.max_steps = 100});
+    }
+  });
+  policy.on_timer = [&](Context& context, std::uint64_t) {
+    EXPECT_EQ(context.actions().Join(kDevice, {0}), Refusal::kDuplicateEntry);
+    EXPECT_EQ(context.actions().Abort(plan, AbortAt::kStep), Refusal::kNone);
+    EXPECT_EQ(context.actions().Join(kDevice, {0}), Refusal::kNone) << "this step is its last";
+  };
+  run.Run(&policy, {TokenRequest(0, 4, 5)});
+  EXPECT_THAT(
+      std::vector<std::string>(policy.seen.begin() + 4, policy.seen.end()),
+      ElementsAre("15 timer 1", "20 done 0 cut 1", "20 slot 0", "50 done 0 finish 3", "50 slot 0"));
+}
+
+// What does not fit when it is launched may fit when its turn comes.
+TEST(WorldStanding, AQueuedPlanNeedsItsMemoryWhenItStarts) {
+  for (const bool freed : {false, true}) {
+    TestRun run;
+    run.device.queue_depth = 2;
+    run.device.total_blocks = 3;
+    ScriptedPolicy policy;
+    policy.on_arrival = [](Context& context, RequestId request) {
+      if (request.value == 1) LaunchOne(context, {0});
+    };
+    policy.on_plan_done = [&](Context& context, const PlanDone& done) {
+      if (done.why == PlanEnd::kMemory) context.actions().Finish({1}, EndReason::kTimedOut);
+      if (done.end != Time::Nanos(10)) return;
+      context.memory(kDevice).Reserve({1}, 8);
+      LaunchOne(context, {1});
+      EXPECT_EQ(context.actions().Join(kDevice, {0}), Refusal::kNone);
+      EXPECT_GT(context.memory(kDevice).StandingGrowth(), context.device(kDevice).free_blocks);
+      EXPECT_TRUE(
+          context.actions().Launch({.device = kDevice, .standing = true, .max_steps = 9}).ok());
+    };
+    policy.on_slot_free = [](Context& context, DeviceId) {
+      if (context.device(kDevice).standing == 0 || !context.device(kDevice).idle()) return;
+      context.actions().Launch({.device = kDevice, .standing = true, .max_steps = 9});
+    };
+    // The prefill behind which it waits finishes its request, or does not.
+    run.Run(&policy, {TokenRequest(0, 4, 4), TokenRequest(0, 8, freed ? 1 : 2)});
+    const auto memory = std::find(policy.seen.begin(), policy.seen.end(), "20 done 0 memory 0");
+    EXPECT_EQ(memory == policy.seen.end(), freed);
+    EXPECT_EQ(run.recorder.Find(0)->end, Time::Nanos(50));
+  }
 }
 
 TEST(WorldStanding, WhoseLastListedTokenIsInFlightMayJoin) {
