@@ -42,6 +42,7 @@ struct Shape {
   std::uint32_t max_step_tokens = 0;
   std::uint32_t sense = 50;  ///< percent of actions that mean well
   std::uint64_t tie_seed = 0;
+  bool real_clock = false;  ///< wakes early and late, as a clock that does not jump
 
   static Shape Of(std::uint64_t seed) {
     Rng rng(seed, "shape");
@@ -58,6 +59,7 @@ struct Shape {
     shape.max_step_tokens = rng.Below(3) == 0 ? 16 + rng.Below(32) : 0;
     shape.sense = rng.Below(101);
     shape.tie_seed = rng.Below(4) == 0 ? 1 + rng.Below(100) : 0;
+    shape.real_clock = rng.Below(3) == 0;
     return shape;
   }
 
@@ -414,6 +416,15 @@ Ran RunSeed(std::uint64_t seed, bool record) {
     return Duration::Nanos(10 * (1 + static_cast<std::int64_t>(step.tokens() / 8)));
   };
   RandomPolicy policy(shape, seed, &run);
+  ManualTimeSource clock;
+  Rng wakes(seed, "wakes");
+  Time now;
+  clock.advance = [&](Time next) {
+    const bool early = next - now > Duration::Nanos(1) && wakes.Below(4) == 0;
+    now = early ? now + (next - now) / 2 : next + Duration::Nanos(wakes.Below(2) * wakes.Below(20));
+    return now;
+  };
+  if (shape.real_clock) run.time = &clock;
   run.options.stop = &policy.stop;
   Ran ran;
   ran.summary = run.Run(&policy, requests);

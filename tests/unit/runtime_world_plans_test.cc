@@ -280,6 +280,22 @@ TEST(WorldWindow, AMissedPlanTakesWithItWhatWasPromisedOnTopOfIt) {
       ElementsAre("10 done 0 finish 1", "10 done 0 missed 0", "10 done 0 empty 0", "10 slot 0"));
 }
 
+TEST(WorldWindow, AnAmendedWindowActsAtOnce) {
+  TestRun run;
+  ScriptedPolicy policy;
+  PlanId plan;
+  policy.on_start = [](Context& context) { context.clock().Arm(Time::Nanos(15), 1); };
+  policy.on_arrival = [&](Context& context, RequestId request) {
+    plan = LaunchOne(context, request, {.earliest = Time::Nanos(50)});
+  };
+  policy.on_timer = [&](Context& context, std::uint64_t) {
+    const Entry same{{0}, 4};
+    EXPECT_TRUE(context.actions().Amend(plan, {.device = kDevice, .entries = {&same, 1}}).ok());
+  };
+  run.Run(&policy, {TokenRequest(0, 4, 1)});
+  EXPECT_EQ(run.fakes[0].steps.at(0).start, Time::Nanos(15));
+}
+
 // ---- Late binding, amend, withdraw ----
 
 TEST(WorldLateBinding, APlanCanBeAmendedInPlanStarting) {
