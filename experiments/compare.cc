@@ -42,12 +42,11 @@ absl::StatusOr<Figures> ReadFigures(Database& database, std::int64_t run) {
   if (!read.ok()) return read.status();
   read->Bind(1, run);
   Figures figures;
-  for (;;) {
-    const absl::StatusOr<bool> row = read->Step();
-    if (!row.ok()) return row.status();
-    if (!*row) return figures;
-    figures[{std::string(read->text(0)), std::string(read->text(1))}] = read->real(2);
-  }
+  const absl::Status status = ForEachRow(*read, [&](const Statement& row) {
+    figures[{std::string(row.text(0)), std::string(row.text(1))}] = row.real(2);
+  });
+  if (!status.ok()) return status;
+  return figures;
 }
 
 std::optional<double> Find(const Figures& figures, std::string_view name,
@@ -85,13 +84,12 @@ absl::StatusOr<Comparison> CompareRuns(Store& store, std::int64_t run_a, std::in
   absl::StatusOr<Statement> conditions = database.Prepare(kConditions);
   if (!conditions.ok()) return conditions.status();
   conditions->Bind(1, run_a).Bind(2, run_b);
-  for (;;) {
-    const absl::StatusOr<bool> row = conditions->Step();
-    if (!row.ok()) return row.status();
-    if (!*row) return out;
-    out.differing.push_back({std::string(conditions->text(0)), std::string(conditions->text(1)),
-                             std::string(conditions->text(2))});
-  }
+  const absl::Status status = ForEachRow(*conditions, [&](const Statement& row) {
+    out.differing.push_back(
+        {std::string(row.text(0)), std::string(row.text(1)), std::string(row.text(2))});
+  });
+  if (!status.ok()) return status;
+  return out;
 }
 
 }  // namespace schedtwin

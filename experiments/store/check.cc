@@ -43,6 +43,13 @@ constexpr const char* kRules[] = {
     "SELECT 'run ' || run_id || ': step ' || sequence || ' ends before it starts' FROM steps"
     " WHERE end_ns < start_ns",
 
+    // Of a run that did not finish, the first to arrive may have no row.
+    "SELECT 'run ' || r.id || ': first_arrival_ns or last_end_ns is not that of its requests'"
+    " FROM published_runs r JOIN requests q ON q.run_id = r.id"
+    " GROUP BY r.id HAVING r.last_end_ns IS NOT max(q.end_ns) OR r.first_arrival_ns IS NULL"
+    "  OR r.first_arrival_ns > min(q.arrival_ns)"
+    "  OR (r.unfinished = 0 AND r.first_arrival_ns <> min(q.arrival_ns))",
+
     "SELECT 'run ' || id || ': makespan is not from the first arrival to the last end'"
     " FROM published_runs WHERE makespan_ns <> coalesce(last_end_ns - first_arrival_ns, 0)",
 };
@@ -107,19 +114,16 @@ absl::Status CheckMetrics(Database& database, std::int64_t run,
       database.Prepare("SELECT name, statistic, value FROM metrics WHERE run_id = ?1");
   if (!stored.ok()) return stored.status();
   stored->Bind(1, run);
-  for (;;) {
-    const absl::StatusOr<bool> row = stored->Step();
-    if (!row.ok()) return row.status();
-    if (!*row) break;
-    const auto found = expected.find({std::string(stored->text(0)), std::string(stored->text(1))});
-    if (found == expected.end()) continue;  // a figure that rows cannot give
-    if (!Agree(found->second, stored->real(2))) {
-      problems->push_back(Cat("run ", run, ": ", stored->text(0), " ", stored->text(1),
-                              " is stored as ", stored->real(2), ", but its requests give ",
-                              found->second));
+  const absl::Status status = ForEachRow(*stored, [&](const Statement& row) {
+    const auto found = expected.find({std::string(row.text(0)), std::string(row.text(1))});
+    if (found == expected.end()) return;  // a figure that rows cannot give
+    if (!Agree(found->second, row.real(2))) {
+      problems->push_back(Cat("run ", run, ": ", row.text(0), " ", row.text(1), " is stored as ",
+                              row.real(2), ", but its requests give ", found->second));
     }
     expected.erase(found);
-  }
+  });
+  if (!status.ok()) return status;
   for (const auto& [name, value] : expected) {
     problems->push_back(Cat("run ", run, ": ", name.first, " ", name.second, " is not stored"));
   }
@@ -131,37 +135,28 @@ absl::Status CheckAllMetrics(Database& database, std::vector<std::string>* probl
   absl::StatusOr<Statement> statement =
       database.Prepare("SELECT id FROM published_runs WHERE record <> 'summary'");
   if (!statement.ok()) return statement.status();
-  for (;;) {
-    const absl::StatusOr<bool> row = statement->Step();
-    if (!row.ok()) return row.status();
-    if (!*row) break;
-    runs.push_back(statement->integer(0));
-  }
+  absl::Status status =
+      ForEachRow(*statement, [&](const Statement& row) { runs.push_back(row.integer(0)); });
+  if (!status.ok()) return status;
   for (const std::int64_t run : runs) {
-    const absl::Status status = CheckMetrics(database, run, problems);
+    status = CheckMetrics(database, run, problems);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
-absl::Status CountRuns(Database& database, CheckReport* report) {
+absl::Status CountRuns(Store& store, CheckReport* report) {
   const absl::StatusOr<std::int64_t> published =
-      database.Integer("SELECT count(*) FROM published_runs");
+      store.database().Integer("SELECT count(*) FROM published_runs");
   if (!published.ok()) return published.status();
   report->published_runs = *published;
-  absl::StatusOr<Statement> open = database.Prepare(
-      "SELECT owner_boot, owner_pid_namespace, owner_pid, owner_start_ticks FROM runs "
-      "WHERE state = 'open'");
+  const auto open = store.OpenRuns();
   if (!open.ok()) return open.status();
   const Owner self = CurrentOwner();
-  for (;;) {
-    const absl::StatusOr<bool> row = open->Step();
-    if (!row.ok()) return row.status();
-    if (!*row) return absl::OkStatus();
-    const Owner owner = {std::string(open->text(0)), std::string(open->text(1)), open->integer(2),
-                         open->integer(3)};
+  for (const auto& [run, owner] : *open) {
     ++(IsDead(owner, self) ? report->abandoned_runs : report->open_runs);
   }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -179,7 +174,7 @@ absl::StatusOr<CheckReport> CheckStore(Store& store) {
   }
   status = CheckAllMetrics(database, &report.problems);
   if (!status.ok()) return status;
-  status = CountRuns(database, &report);
+  status = CountRuns(store, &report);
   if (!status.ok()) return status;
   return report;
 }

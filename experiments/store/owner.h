@@ -1,7 +1,7 @@
 // Owner: which process has a run open, told so that another process can see whether it still lives.
-// A process id alone is not enough (ids are used again), so the time the process started and the
-// boot it belongs to go with it. The store writes it into open runs and removes those whose owner
-// is dead. Reads /proc; any thread; plain values.
+// A process id alone is not enough (ids are used again), so the time the process started, the boot
+// and the machine it belongs to go with it. The store writes it into open runs and removes those
+// whose owner is dead. Reads /proc where there is one; any thread; plain values.
 #ifndef SCHEDTWIN_EXPERIMENTS_STORE_OWNER_H_
 #define SCHEDTWIN_EXPERIMENTS_STORE_OWNER_H_
 
@@ -11,6 +11,7 @@
 namespace schedtwin {
 
 struct Owner {
+  std::string machine;        ///< /etc/machine-id, or the node's name where there is none
   std::string boot;           ///< /proc/sys/kernel/random/boot_id
   std::string pid_namespace;  ///< "pid:[4026531836]": process ids mean something only inside it
   std::int64_t pid = 0;
@@ -22,10 +23,11 @@ struct Owner {
 /// This process.
 Owner CurrentOwner();
 
-/// True only when it is certain that `owner` no longer runs: another boot, or, within the
-/// process-id namespace of `self`, no such process, or one that started at another time. A process
-/// in another container on the same machine cannot be seen from here and counts as alive.
-bool IsDead(const Owner& owner, const Owner& self);
+/// True only when it is certain that `owner` no longer runs: another boot of this machine, or,
+/// within the process-id namespace of `self`, no such process, or one that started at another time.
+/// A process on another machine or in another container cannot be seen from here and counts as
+/// alive. `proc` is another folder in tests only.
+bool IsDead(const Owner& owner, const Owner& self, const std::string& proc = "/proc");
 
 }  // namespace schedtwin
 

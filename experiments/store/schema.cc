@@ -1,6 +1,8 @@
 #include "experiments/store/schema.h"
 
 #include <array>
+#include <chrono>
+#include <thread>
 
 #include "experiments/text.h"
 
@@ -12,7 +14,7 @@ namespace {
 // same bits.
 constexpr char kVersion1Tables[] = R"sql(
 CREATE TABLE sweeps (
-  id INTEGER PRIMARY KEY,
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
   created_unix_ns INTEGER NOT NULL,
   points INTEGER NOT NULL,             -- planned; published ones are counted in runs
   axes TEXT NOT NULL,                  -- one "path: value, value" a line
@@ -20,8 +22,9 @@ CREATE TABLE sweeps (
 ) STRICT;
 
 CREATE TABLE runs (
-  id INTEGER PRIMARY KEY,
+  id INTEGER PRIMARY KEY AUTOINCREMENT, -- never used again, so that nobody writes into another's run
   state TEXT NOT NULL CHECK (state IN ('open', 'published')),
+  owner_machine TEXT NOT NULL,
   owner_boot TEXT NOT NULL,
   owner_pid_namespace TEXT NOT NULL,
   owner_pid INTEGER NOT NULL,
@@ -249,14 +252,19 @@ absl::Status CheckHeader(const Database& database, const Header& header, std::in
   return absl::OkStatus();
 }
 
-// Turning WAL on needs the file for a moment without anyone else; where the file system cannot do
-// WAL (no shared memory), SQLite stays with its rollback journal, which is as safe and only slower.
+// Turning WAL on needs the file for a moment without anyone else, and SQLite does not always wait
+// for that, so we do, as long as for anything else. Where the file system cannot do WAL (no shared
+// memory), SQLite stays with its rollback journal, which is as safe and only slower.
 absl::Status TurnOnWal(Database& database) {
-  absl::Status status;
-  for (int attempt = 0; attempt < 100; ++attempt) {
+  const std::chrono::milliseconds patience = database.busy_timeout();
+  const auto start = std::chrono::steady_clock::now();
+  database.set_busy_timeout(std::chrono::milliseconds(0));
+  absl::Status status = database.Execute("PRAGMA journal_mode = WAL");
+  while (absl::IsUnavailable(status) && std::chrono::steady_clock::now() - start < patience) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
     status = database.Execute("PRAGMA journal_mode = WAL");
-    if (!absl::IsUnavailable(status)) break;
   }
+  database.set_busy_timeout(patience);
   return status;
 }
 
@@ -300,6 +308,10 @@ absl::Status Migrate(Database& database, std::span<const Migration> migrations) 
 absl::Status CheckVersion(Database& database) {
   const absl::StatusOr<Header> header = ReadHeader(database);
   if (!header.ok()) return header.status();
+  if (header->empty) {
+    return absl::NotFoundError(Cat(database.path(), " holds no runs yet; run `schedtwin sim --db ",
+                                   database.path(), "` first, or name another file with --db"));
+  }
   const absl::Status status = CheckHeader(database, *header, CurrentVersion());
   if (!status.ok()) return status;
   if (header->version < CurrentVersion()) {

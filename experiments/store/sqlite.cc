@@ -8,9 +8,9 @@ namespace schedtwin {
 namespace {
 
 // Long enough for another process to end its batch, short enough that nobody takes it for a hang.
-constexpr int kBusyTimeoutMs = 20'000;
+constexpr std::chrono::seconds kBusyTimeout(20);
 
-absl::Status ToStatus(int code, std::string_view path, const char* message) {
+absl::Status ToStatus(int code, std::string_view path, const char* message, bool reading) {
   const std::string what = Cat(path.empty() ? "results file" : path, ": ", message);
   switch (code & 0xff) {
     case SQLITE_NOTADB:
@@ -21,6 +21,10 @@ absl::Status ToStatus(int code, std::string_view path, const char* message) {
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_AUTH:
+      if (reading) {
+        return absl::PermissionDeniedError(
+            Cat("cannot read results file ", what, "; name one that you may read with --db FILE"));
+      }
       return absl::PermissionDeniedError(
           Cat("cannot write results file ", what,
               "; choose a file in a folder that exists and that you may write, with --db FILE"));
@@ -28,7 +32,7 @@ absl::Status ToStatus(int code, std::string_view path, const char* message) {
     case SQLITE_LOCKED:
       return absl::UnavailableError(
           Cat("results file ", path, " is held by another process for more than ",
-              kBusyTimeoutMs / 1000, " s; wait for it to end, or use another file with --db"));
+              kBusyTimeout.count(), " s; wait for it to end, or use another file with --db"));
     case SQLITE_FULL:
       return absl::ResourceExhaustedError(Cat("no space left to write ", what));
     case SQLITE_CORRUPT:
@@ -38,14 +42,35 @@ absl::Status ToStatus(int code, std::string_view path, const char* message) {
   }
 }
 
-absl::Status LastError(sqlite3* handle, std::string_view path) {
-  return ToStatus(sqlite3_extended_errcode(handle), path, sqlite3_errmsg(handle));
+absl::Status LastErrorOf(sqlite3* handle, std::string_view path, bool reading) {
+  return ToStatus(sqlite3_extended_errcode(handle), path, sqlite3_errmsg(handle), reading);
 }
 
-absl::Status LastError(sqlite3_stmt* statement) {
+absl::Status LastErrorOf(sqlite3_stmt* statement, bool reading) {
   sqlite3* handle = sqlite3_db_handle(statement);
   const char* path = sqlite3_db_filename(handle, "main");
-  return LastError(handle, path == nullptr ? "" : path);
+  return LastErrorOf(handle, path == nullptr ? "" : path, reading);
+}
+
+// What SQLite takes for the file of this name, whatever its name: "file:..." is a URI to it.
+std::string PlainName(const std::string& path) {
+  return path.starts_with("file:") ? "./" + path : path;
+}
+
+std::string ImmutableUri(const std::string& path) {
+  constexpr char kHex[] = "0123456789ABCDEF";
+  std::string uri = path.starts_with('/') ? "file://" : "file:./";
+  for (const char c : path) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '/' || c == '.' || c == '-' || c == '_';
+    if (plain) {
+      uri += c;
+    } else {
+      uri += {'%', kHex[byte >> 4], kHex[byte & 15]};
+    }
+  }
+  return uri + "?immutable=1";
 }
 
 }  // namespace
@@ -76,14 +101,14 @@ Statement& Statement::BindNull(int parameter) {
 }
 
 absl::StatusOr<bool> Statement::Step() {
-  if (bind_error_ != SQLITE_OK) return LastError(statement_.get());
+  if (bind_error_ != SQLITE_OK) return LastErrorOf(statement_.get(), reading_);
   switch (sqlite3_step(statement_.get())) {
     case SQLITE_ROW:
       return true;
     case SQLITE_DONE:
       return false;
     default: {
-      const absl::Status status = LastError(statement_.get());
+      const absl::Status status = LastErrorOf(statement_.get(), reading_);
       sqlite3_reset(statement_.get());
       return status;
     }
@@ -91,13 +116,9 @@ absl::StatusOr<bool> Statement::Step() {
 }
 
 absl::Status Statement::Run() {
-  for (;;) {
-    const absl::StatusOr<bool> row = Step();
-    if (!row.ok()) return row.status();
-    if (!*row) break;
-  }
+  const absl::Status status = ForEachRow(*this, [](const Statement&) {});
   Reset();
-  return absl::OkStatus();
+  return status;
 }
 
 void Statement::Reset() {
@@ -141,7 +162,7 @@ void Database::Close::operator()(sqlite3* handle) const { sqlite3_close_v2(handl
 
 absl::StatusOr<Database> Database::Open(const std::string& path, OpenMode mode) {
   int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
-  std::string name = path;
+  std::string name = PlainName(path);
   switch (mode) {
     case OpenMode::kRead:
       // Read-write where possible: a reader of a WAL file may have to make its shared-memory file.
@@ -150,9 +171,9 @@ absl::StatusOr<Database> Database::Open(const std::string& path, OpenMode mode) 
     case OpenMode::kWrite:
       flags |= SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
       break;
-    case OpenMode::kMemory:
-      flags |= SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY;
-      name = ":memory:";
+    case OpenMode::kImmutable:
+      flags |= SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
+      name = ImmutableUri(path);
       break;
   }
   sqlite3* handle = nullptr;
@@ -160,28 +181,38 @@ absl::StatusOr<Database> Database::Open(const std::string& path, OpenMode mode) 
   Database database;
   database.handle_.reset(handle);
   database.path_ = path;
+  database.reading_ = mode != OpenMode::kWrite;
   if (code != SQLITE_OK) {
-    return ToStatus(code, path, handle == nullptr ? "out of memory" : sqlite3_errmsg(handle));
+    return ToStatus(code, path, handle == nullptr ? "out of memory" : sqlite3_errmsg(handle),
+                    database.reading_);
   }
-  sqlite3_busy_timeout(handle, kBusyTimeoutMs);
+  database.set_busy_timeout(kBusyTimeout);
   const absl::Status status = database.Execute("PRAGMA foreign_keys = ON");
   if (!status.ok()) return status;
   return database;
 }
 
+void Database::set_busy_timeout(std::chrono::milliseconds timeout) {
+  busy_timeout_ = timeout;
+  sqlite3_busy_timeout(handle_.get(), static_cast<int>(timeout.count()));
+}
+
+absl::Status Database::LastError() const { return LastErrorOf(handle_.get(), path_, reading_); }
+
 absl::StatusOr<Statement> Database::Prepare(std::string_view sql) {
   sqlite3_stmt* statement = nullptr;
   const int code = sqlite3_prepare_v2(handle_.get(), sql.data(), static_cast<int>(sql.size()),
                                       &statement, nullptr);
-  if (code != SQLITE_OK) return LastError(handle_.get(), path_);
+  if (code != SQLITE_OK) return LastError();
   Statement out;
+  out.reading_ = reading_;
   out.statement_.reset(statement);
   return out;
 }
 
 absl::Status Database::Execute(const char* sql) {
   const int code = sqlite3_exec(handle_.get(), sql, nullptr, nullptr, nullptr);
-  return code == SQLITE_OK ? absl::OkStatus() : LastError(handle_.get(), path_);
+  return code == SQLITE_OK ? absl::OkStatus() : LastError();
 }
 
 absl::StatusOr<std::int64_t> Database::Integer(std::string_view sql) {

@@ -6,6 +6,7 @@
 #ifndef SCHEDTWIN_EXPERIMENTS_STORE_SQLITE_H_
 #define SCHEDTWIN_EXPERIMENTS_STORE_SQLITE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -63,12 +64,24 @@ class Statement {
   };
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
   int bind_error_ = 0;
+  bool reading_ = false;  ///< of a database opened for reading, for the words of errors
 };
 
+/// Calls `take` with the statement for every row that is left.
+template <class Take>
+absl::Status ForEachRow(Statement& statement, const Take& take) {
+  for (;;) {
+    const absl::StatusOr<bool> row = statement.Step();
+    if (!row.ok()) return row.status();
+    if (!*row) return absl::OkStatus();
+    take(statement);
+  }
+}
+
 enum class OpenMode : std::uint8_t {
-  kRead,    ///< an existing file; nothing in it is changed
-  kWrite,   ///< an existing file, or a new one
-  kMemory,  ///< no file; the path is ignored
+  kRead,       ///< an existing file; nothing in it is changed
+  kImmutable,  ///< the same of a file that nobody can be writing: takes no locks, makes no files
+  kWrite,      ///< an existing file, or a new one
 };
 
 class Database {
@@ -76,6 +89,10 @@ class Database {
   /// Opens the file and sets busy timeout and foreign keys. Nothing of the file is read yet, so
   /// that "not a database" shows at the first statement.
   static absl::StatusOr<Database> Open(const std::string& path, OpenMode mode);
+
+  /// How long a statement waits for others' locks; 20 s unless told otherwise.
+  void set_busy_timeout(std::chrono::milliseconds timeout);
+  std::chrono::milliseconds busy_timeout() const { return busy_timeout_; }
 
   absl::StatusOr<Statement> Prepare(std::string_view sql);
   /// Runs one or more statements that yield no rows.
@@ -94,8 +111,12 @@ class Database {
   struct Close {
     void operator()(sqlite3* handle) const;
   };
+  absl::Status LastError() const;
+
   std::unique_ptr<sqlite3, Close> handle_;
   std::string path_;
+  bool reading_ = false;
+  std::chrono::milliseconds busy_timeout_ = {};
 };
 
 /// BEGIN IMMEDIATE ... COMMIT; rolls back when it dies uncommitted. The database must outlive it.

@@ -15,11 +15,11 @@ std::optional<std::int64_t> Nanos(const std::optional<Duration>& duration) {
 }
 
 constexpr char kInsertRun[] = R"sql(
-INSERT INTO runs (state, owner_boot, owner_pid_namespace, owner_pid, owner_start_ticks,
+INSERT INTO runs (state, owner_machine, owner_boot, owner_pid_namespace, owner_pid, owner_start_ticks,
   created_unix_ns, sweep_id, sweep_point, world, policy, model, devices, profile, profile_hash,
   trace, trace_format, trace_hash, trace_transforms, seed, record, slo_ttft_ns, slo_tpot_ns,
   slo_e2e_ns, oracle, version, host, experiment)
-VALUES ('open', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
+VALUES ('open', ?27, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
   ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26))sql";
 
 constexpr char kPublishRun[] = R"sql(
@@ -58,12 +58,13 @@ void BindRun(Statement& insert, const RunInfo& info, const Owner& owner) {
       .Bind(23, std::int64_t{info.oracle})
       .Bind(24, std::string_view(info.version))
       .Bind(25, std::string_view(info.host))
-      .Bind(26, std::string_view(info.experiment));
+      .Bind(26, std::string_view(info.experiment))
+      .Bind(27, std::string_view(owner.machine));
 }
 
 void BindOutcome(Statement& update, std::int64_t run, const RunOutcome& outcome) {
   const RunMetrics& m = outcome.metrics;
-  const bool any = !m.first_arrival.infinite();
+  const bool came = !m.first_arrival.infinite();
   update.Bind(1, run)
       .Bind(2, absl::GetCurrentTimeNanos())
       .Bind(3, std::string_view(outcome.result))
@@ -84,17 +85,14 @@ void BindOutcome(Statement& update, std::int64_t run, const RunOutcome& outcome)
       .Bind(18, outcome.events)
       .Bind(19, outcome.steps)
       .Bind(20, outcome.refusals)
-      .Bind(21, any ? std::optional<std::int64_t>(m.first_arrival.ns()) : std::nullopt)
-      .Bind(22, any ? std::optional<std::int64_t>(m.last_end.ns()) : std::nullopt)
+      .Bind(21, came ? std::optional<std::int64_t>(m.first_arrival.ns()) : std::nullopt)
+      .Bind(22, m.ended() > 0 ? std::optional<std::int64_t>(m.last_end.ns()) : std::nullopt)
       .Bind(23, m.makespan().ns())
       .Bind(24, outcome.wall_s)
       .Bind(25, outcome.process_s);
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Store>> Store::OpenForWriting(const std::string& path,
-                                                             const Owner& owner) {
+absl::Status CheckName(const std::string& path) {
   // SQLite would keep the results in memory, and lose them.
   if (path.empty() || path == ":memory:") {
     return absl::InvalidArgumentError(
@@ -105,13 +103,30 @@ absl::StatusOr<std::unique_ptr<Store>> Store::OpenForWriting(const std::string& 
     return absl::InvalidArgumentError(
         Cat(path, " is no regular file; name a results file with --db FILE"));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Database> OpenToRead(const std::string& path, OpenMode mode) {
+  absl::StatusOr<Database> database = Database::Open(path, mode);
+  if (!database.ok()) return database;
+  const absl::Status status = CheckVersion(*database);
+  if (!status.ok()) return status;
+  return database;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Store>> Store::OpenForWriting(const std::string& path,
+                                                             const Owner& owner) {
+  absl::Status status = CheckName(path);
+  if (!status.ok()) return status;
   absl::StatusOr<Database> database = Database::Open(path, OpenMode::kWrite);
   if (!database.ok()) return database.status();
   if (database->read_only()) {
     return absl::PermissionDeniedError(
         Cat("results file ", path, " may only be read; choose another with --db FILE"));
   }
-  absl::Status status = Migrate(*database);
+  status = Migrate(*database);
   if (!status.ok()) return status;
   // In WAL mode NORMAL loses at most the last runs at a power cut, and never leaves the file
   // damaged.
@@ -124,36 +139,46 @@ absl::StatusOr<std::unique_ptr<Store>> Store::OpenForWriting(const std::string& 
 }
 
 absl::StatusOr<std::unique_ptr<Store>> Store::OpenForReading(const std::string& path) {
+  const absl::Status status = CheckName(path);
+  if (!status.ok()) return status;
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
+  if (!std::filesystem::exists(path, error) && !error) {
     return absl::NotFoundError(
         Cat("no results file ", path, "; run `schedtwin sim` first, or name the file with --db"));
   }
-  absl::StatusOr<Database> database = Database::Open(path, OpenMode::kRead);
+  absl::StatusOr<Database> database = OpenToRead(path, OpenMode::kRead);
+  if (absl::IsPermissionDenied(database.status())) {
+    // A reader of a WAL file makes files beside it, which it may not do here. With no WAL there is
+    // nothing but the file itself to read, and no writer at work.
+    const auto wal_bytes = std::filesystem::file_size(path + "-wal", error);
+    if (error || wal_bytes == 0) database = OpenToRead(path, OpenMode::kImmutable);
+  }
   if (!database.ok()) return database.status();
-  const absl::Status status = CheckVersion(*database);
-  if (!status.ok()) return status;
   return std::unique_ptr<Store>(new Store(*std::move(database), Owner()));
+}
+
+absl::StatusOr<std::vector<std::pair<std::int64_t, Owner>>> Store::OpenRuns() {
+  absl::StatusOr<Statement> open = database_.Prepare(
+      "SELECT id, owner_machine, owner_boot, owner_pid_namespace, owner_pid, owner_start_ticks "
+      "FROM runs WHERE state = 'open'");
+  if (!open.ok()) return open.status();
+  std::vector<std::pair<std::int64_t, Owner>> runs;
+  const absl::Status status = ForEachRow(*open, [&](const Statement& row) {
+    runs.emplace_back(row.integer(0),
+                      Owner{std::string(row.text(1)), std::string(row.text(2)),
+                            std::string(row.text(3)), row.integer(4), row.integer(5)});
+  });
+  if (!status.ok()) return status;
+  return runs;
 }
 
 absl::Status Store::RemoveDeadRuns() {
   absl::StatusOr<Transaction> transaction = Transaction::Begin(database_);
   if (!transaction.ok()) return transaction.status();
-  absl::StatusOr<Statement> open = database_.Prepare(
-      "SELECT id, owner_boot, owner_pid_namespace, owner_pid, owner_start_ticks FROM runs "
-      "WHERE state = 'open'");
+  const auto open = OpenRuns();
   if (!open.ok()) return open.status();
-  std::vector<std::int64_t> dead;
-  for (;;) {
-    const absl::StatusOr<bool> row = open->Step();
-    if (!row.ok()) return row.status();
-    if (!*row) break;
-    const Owner owner = {std::string(open->text(1)), std::string(open->text(2)), open->integer(3),
-                         open->integer(4)};
-    if (IsDead(owner, owner_)) dead.push_back(open->integer(0));
-  }
-  open->Reset();
-  for (const std::int64_t run : dead) {
+  for (const auto& [run, owner] : *open) {
+    if (!IsDead(owner, owner_)) continue;
     const absl::Status status = RemoveOpenRun(run);
     if (!status.ok()) return status;
   }
@@ -247,9 +272,10 @@ absl::StatusOr<std::int64_t> Store::Resolve(std::string_view run) {
     return absl::InvalidArgumentError(
         Cat("'", run, "' names no run; give a number, or latest, latest-1, ..."));
   }
-  absl::StatusOr<Statement> find =
-      database_.Prepare(latest ? "SELECT id FROM published_runs ORDER BY id DESC LIMIT 1 OFFSET ?1"
-                               : "SELECT id FROM published_runs WHERE id = ?1");
+  absl::StatusOr<Statement> find = database_.Prepare(
+      latest ? "SELECT id FROM published_runs ORDER BY published_unix_ns DESC, id DESC "
+               "LIMIT 1 OFFSET ?1"
+             : "SELECT id FROM published_runs WHERE id = ?1");
   if (!find.ok()) return find.status();
   find->Bind(1, *number);
   const absl::StatusOr<bool> row = find->Step();

@@ -83,6 +83,9 @@ class Store {
   /// are.
   absl::StatusOr<std::int64_t> Resolve(std::string_view run);
 
+  /// Every open run with its owner.
+  absl::StatusOr<std::vector<std::pair<std::int64_t, Owner>>> OpenRuns();
+
   Database& database() { return database_; }
 
  private:

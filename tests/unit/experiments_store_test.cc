@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -120,6 +121,16 @@ TEST(Store, ResolvesNumbersAndLatest) {
   }
 }
 
+TEST(Store, LatestIsTheOnePublishedLast) {
+  auto store = MustOpen(TempPath("a.db"));
+  const std::int64_t slow = WriteRun(*store, 1, false);
+  const std::int64_t quick = WriteRun(*store, 1, true);
+  RunOutcome outcome = TestOutcome();
+  ASSERT_TRUE(store->Publish(slow, outcome).ok());
+  EXPECT_EQ(*store->Resolve("latest"), slow);
+  EXPECT_EQ(*store->Resolve("latest-1"), quick);
+}
+
 TEST(Store, OpeningRemovesRunsOfDeadOwnersOnly) {
   const std::string path = TempPath("a.db");
   Owner rebooted = CurrentOwner();
@@ -135,6 +146,51 @@ TEST(Store, OpeningRemovesRunsOfDeadOwnersOnly) {
   auto store = MustOpen(path);
   EXPECT_EQ(Count(*store, "runs"), 2) << "another container's and our own stay";
   EXPECT_EQ(Count(*store, "requests"), 10);
+}
+
+TEST(Owner, IsDeadOnlyWhenThatIsCertain) {
+  const Owner self = CurrentOwner();
+  EXPECT_FALSE(self.machine.empty());
+  EXPECT_FALSE(IsDead(self, self));
+  Owner reused = self;
+  reused.start_ticks += 1;
+  EXPECT_TRUE(IsDead(reused, self));
+  Owner rebooted = self;
+  rebooted.boot = "another";
+  EXPECT_TRUE(IsDead(rebooted, self));
+  rebooted.machine = "another";
+  EXPECT_FALSE(IsDead(rebooted, self)) << "another machine has another boot, always";
+  Owner unknown = self;
+  unknown.boot.clear();
+  EXPECT_FALSE(IsDead(unknown, self));
+}
+
+TEST(Owner, IsSeenWithoutProc) {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  const Owner self = CurrentOwner();
+  Owner dead = self;
+  dead.pid = child;
+  Owner other = self;  // of root, or whoever runs this container
+  other.pid = 1;
+  // As with hidepid=2: others' processes are not in /proc, but live.
+  const std::string nothing = TempPath("proc");
+  EXPECT_FALSE(IsDead(self, self, nothing));
+  EXPECT_FALSE(IsDead(other, self, nothing));
+  EXPECT_TRUE(IsDead(dead, self, nothing));
+}
+
+TEST(Store, NeverGivesARunsNumberAgain) {
+  auto store = MustOpen(TempPath("a.db"));
+  const std::int64_t removed = WriteRun(*store, 3, false);
+  auto writer = RowWriter::Create(store->database(), removed);
+  ASSERT_TRUE(store->RemoveOpenRun(removed).ok());
+  EXPECT_GT(WriteRun(*store, 3, true), removed);
+  RowBuffer rows;
+  rows.requests.push_back(OneShotRecord(99, 0, 1));
+  EXPECT_FALSE(writer->Write(rows).ok()) << "its rows may land in no other run";
+  EXPECT_EQ(Count(*store, "requests"), 3);
 }
 
 TEST(Store, KilledProcessLeavesAWholeFileWithoutItsRun) {
@@ -216,6 +272,67 @@ TEST(Store, RefusesFilesThatItCannotWrite) {
   EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
 }
 
+TEST(Store, ReadsAFileThatMayOnlyBeRead) {
+  const std::string folder = TempPath("read only?") + ".d";  // what a URI would misread
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const std::string path = folder + "/a%41#b.db";
+  WriteRun(*MustOpen(path), 20, true);
+  ASSERT_FALSE(std::filesystem::exists(path + "-wal"));
+  chmod(path.c_str(), 0444);
+  chmod(folder.c_str(), 0555);
+  const bool root = geteuid() == 0;
+  if (root && seteuid(65534) != 0) GTEST_SKIP() << "root here cannot become another user";
+  {
+    const auto store = Store::OpenForReading(path);
+    EXPECT_TRUE(store.ok()) << store.status();
+    if (store.ok()) {
+      EXPECT_EQ(Count(**store, "published_requests"), 20);
+      EXPECT_THAT(MustCheck(**store).problems, IsEmpty());
+    }
+  }
+  ASSERT_TRUE(!root || seteuid(0) == 0);
+  chmod(path.c_str(), 0000);
+  ASSERT_TRUE(!root || seteuid(65534) == 0);
+  const absl::Status status = Store::OpenForReading(path).status();
+  ASSERT_TRUE(!root || seteuid(0) == 0);
+  chmod(folder.c_str(), 0755);
+  EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("cannot read results file"));
+}
+
+TEST(Store, ReadingNamesWhatIsNoResultsFile) {
+  EXPECT_THAT(Store::OpenForReading("").status().message(), HasSubstr("is no file for results"));
+  EXPECT_THAT(Store::OpenForReading("/tmp").status().message(), HasSubstr("is no regular file"));
+  const std::string empty = TempPath("empty.db");
+  std::ofstream(empty).close();
+  EXPECT_THAT(Store::OpenForReading(empty).status().message(), HasSubstr("holds no runs yet"));
+}
+
+TEST(Database, TakesEveryNameForAFile) {
+  const std::string folder = TempPath("d");
+  std::filesystem::create_directories(folder);
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder);
+  {
+    const auto store = Store::OpenForWriting("file:a.db?mode=memory");
+    EXPECT_TRUE(store.ok()) << store.status();
+  }
+  std::filesystem::current_path(before);
+  EXPECT_TRUE(std::filesystem::exists(folder + "/file:a.db?mode=memory"));
+}
+
+TEST(Migrations, DoNotWaitForeverForAHeldFile) {
+  const std::string path = TempPath("a.db");
+  auto holder = Database::Open(path, OpenMode::kWrite);
+  ASSERT_TRUE(holder->Execute("BEGIN EXCLUSIVE; CREATE TABLE t (x)").ok());
+  auto database = Database::Open(path, OpenMode::kWrite);
+  database->set_busy_timeout(std::chrono::milliseconds(100));
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(absl::IsUnavailable(Migrate(*database)));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+}
+
 TEST(Store, RefusesNewerSchemas) {
   const std::string path = TempPath("a.db");
   ASSERT_TRUE(MustOpen(path)->database().Execute("PRAGMA user_version = 999").ok());
@@ -255,6 +372,8 @@ TEST(Check, FindsWhatDoesNotHold) {
        "e2e_ms p90 is stored as"},
       {"DELETE FROM metrics WHERE name = 'ttft_ms'", "ttft_ms p99 is not stored"},
       {"UPDATE runs SET makespan_ns = makespan_ns + 1", "makespan is not"},
+      {"UPDATE runs SET first_arrival_ns = first_arrival_ns - 1, makespan_ns = makespan_ns + 1",
+       "first_arrival_ns or last_end_ns is not that"},
       {"PRAGMA foreign_keys = OFF; DELETE FROM runs", "refers to a missing row of runs"},
       {"DROP VIEW published_steps; CREATE VIEW published_steps AS SELECT * FROM gone",
        "published_steps"},
