@@ -28,8 +28,8 @@ struct RunMetrics {
   std::int64_t good = 0;           ///< completed and within all of their targets; 0 without an SLO
   std::int64_t output_tokens = 0;  ///< made, however the request ended
   std::int64_t preemptions = 0, recomputed_tokens = 0;
-  Time first_arrival = Time::Infinite();  ///< Infinite: no request ended
-  Time last_end;
+  Time first_arrival = Time::Infinite();  ///< scheduled; Infinite: no request came
+  Time last_end;                          ///< means nothing when none ended
   bool has_slo = false;
 
   std::optional<Distribution> ttft_ms, tpot_ms, e2e_ms;
@@ -40,7 +40,7 @@ struct RunMetrics {
   std::int64_t ended() const { return completed + rejected + timed_out + cancelled + failed; }
   /// From the first scheduled arrival to the last end; zero when no request ended.
   Duration makespan() const {
-    return first_arrival.infinite() ? Duration() : last_end - first_arrival;
+    return first_arrival.infinite() || ended() == 0 ? Duration() : last_end - first_arrival;
   }
   std::optional<double> PerSecond(std::int64_t count) const;
   std::optional<double> output_tokens_per_s() const { return PerSecond(output_tokens); }
@@ -53,8 +53,9 @@ std::optional<Distribution> Summarize(std::span<std::int64_t> values, double sca
 std::optional<Distribution> Summarize(std::span<double> values, double scale);
 
 /// Width of the windows over which throughput is counted: one second, or a tenth of the makespan
-/// where that is less. Window k holds completions in (k * width, (k + 1) * width] after the first
-/// arrival; the partial window at the end is left out.
+/// where that is less, or so much that there are no more than 100,000. Window k holds completions
+/// in (k * width, (k + 1) * width] after the first arrival; the partial window at the end is left
+/// out.
 Duration ThroughputWindow(Duration makespan);
 std::optional<Distribution> SummarizeThroughput(std::span<const std::int64_t> completion_ns,
                                                 Time first_arrival, Duration makespan);

@@ -29,7 +29,7 @@ FROM (
 constexpr char kThroughputV[] = R"sql(
 WITH RECURSIVE r AS (
   SELECT makespan_ns AS span, first_arrival_ns AS first,
-    max(1, min(1000000000, makespan_ns / 10)) AS width
+    max(1, min(1000000000, makespan_ns / 10), makespan_ns / 100000) AS width
   FROM published_runs WHERE id = ?1 AND makespan_ns > 0),
 windows (k) AS (
   SELECT 0 FROM r UNION ALL SELECT k + 1 FROM windows, r WHERE k + 1 < span / width),
@@ -54,7 +54,7 @@ SELECT coalesce(sum(q.completed), 0), coalesce(sum(q.reason = 'rejected'), 0),
     AND (r.slo_tpot_ns IS NULL OR q.tpot_ns IS NULL
       OR q.last_token_ns - q.first_token_ns <= r.slo_tpot_ns * (q.output_tokens - 1))), 0) AS good,
   coalesce(sum(q.output_tokens), 0), coalesce(sum(q.preemptions), 0),
-  coalesce(sum(q.recomputed_tokens), 0), min(q.arrival_ns), max(q.end_ns),
+  coalesce(sum(q.recomputed_tokens), 0), max(r.first_arrival_ns), max(q.end_ns),
   max(r.slo_ttft_ns IS NOT NULL OR r.slo_tpot_ns IS NOT NULL OR r.slo_e2e_ns IS NOT NULL)
 FROM published_runs r LEFT JOIN published_requests q ON q.run_id = r.id WHERE r.id = ?1
 )sql";
@@ -88,10 +88,8 @@ absl::StatusOr<RunMetrics> ReadCounts(Database& database, std::int64_t run) {
       &out.cached,    &out.good,     &out.output_tokens, &out.preemptions, &out.recomputed_tokens};
   int column = 0;
   for (std::int64_t* count : counts) *count = statement->integer(column++);
-  if (!statement->is_null(column)) {
-    out.first_arrival = Time::Nanos(statement->integer(column));
-    out.last_end = Time::Nanos(statement->integer(column + 1));
-  }
+  if (!statement->is_null(column)) out.first_arrival = Time::Nanos(statement->integer(column));
+  if (!statement->is_null(column + 1)) out.last_end = Time::Nanos(statement->integer(column + 1));
   out.has_slo = statement->integer(column + 2) != 0;
   return out;
 }

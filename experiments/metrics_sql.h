@@ -23,7 +23,8 @@ std::string LatencySql(std::string_view column);
 /// Yields the same six figures of completions per second (see ThroughputWindow).
 std::string ThroughputSql();
 
-/// Yields the counts of RunMetrics in its order, then first arrival and last end.
+/// Yields the counts of RunMetrics in its order, then first arrival and last end; the run's own
+/// first arrival, for the request that came first may never have ended.
 std::string CountsSql();
 
 /// REQUIRES: the run is published and was recorded with its requests.

@@ -118,6 +118,12 @@ RunInfo InfoOf(const RunSpec& spec, std::string_view world) {
   return info;
 }
 
+RunMetrics MetricsOf(const RunResultData& result, RowRecorder* recorder) {
+  const RunSummary& summary = result.summary;
+  return recorder->summary().Metrics(summary.requests == 0 ? Time::Infinite()
+                                                           : summary.first_arrival);
+}
+
 RunOutcome OutcomeOf(const RunResultData& result, const RunMetrics& metrics, double process_s) {
   const RunSummary& summary = result.summary;
   RunOutcome out;

@@ -38,6 +38,8 @@ std::uint64_t ExpectedRequests(const RunSpec& spec);
 /// What the results file keeps: before the run, and after it.
 RunInfo InfoOf(const RunSpec& spec, std::string_view world);
 RunOutcome OutcomeOf(const RunResultData& result, const RunMetrics& metrics, double process_s);
+/// The figures of a run that `recorder` recorded.
+RunMetrics MetricsOf(const RunResultData& result, RowRecorder* recorder);
 
 /// "finished", "stalled", "livelocked", "interrupted".
 std::string_view RunResultName(RunResult result);

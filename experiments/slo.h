@@ -24,11 +24,15 @@ struct Slo {
   bool Met(const RequestRecord& r) const {
     if (e2e.has_value() && r.end - r.arrival > *e2e) return false;
     if (ttft.has_value() && r.output_tokens >= 1 && r.first_token - r.arrival > *ttft) return false;
-    if (tpot.has_value() && r.output_tokens >= 2 &&
-        r.last_token - r.first_token > *tpot * (static_cast<std::int64_t>(r.output_tokens) - 1)) {
-      return false;
-    }
-    return true;
+    return !tpot.has_value() || r.output_tokens < 2 || MeetsTpot(r);
+  }
+
+ private:
+  // By division, for the target times the gaps may be more than 64 bits hold.
+  bool MeetsTpot(const RequestRecord& r) const {
+    const std::int64_t span = (r.last_token - r.first_token).ns();
+    const std::int64_t gaps = static_cast<std::int64_t>(r.output_tokens) - 1;
+    return span / gaps < tpot->ns() || (span / gaps == tpot->ns() && span % gaps == 0);
   }
 };
 

@@ -27,9 +27,10 @@ void SummaryRecorder::AddUnserved(EndReason reason) {
   }
 }
 
-RunMetrics SummaryRecorder::Metrics() {
+RunMetrics SummaryRecorder::Metrics(Time first_arrival) {
   constexpr double kMsPerNs = 1e-6;
   RunMetrics out = counts_;
+  out.first_arrival = std::min(out.first_arrival, first_arrival);
   out.ttft_ms = Summarize(std::span<std::int64_t>(ttft_ns_), kMsPerNs);
   out.tpot_ms = Summarize(std::span<double>(tpot_ns_), kMsPerNs);
   out.e2e_ms = Summarize(std::span<std::int64_t>(e2e_ns_), kMsPerNs);

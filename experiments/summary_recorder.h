@@ -1,8 +1,7 @@
 // SummaryRecorder: keeps of each request the three latencies and the time of its end, and counts
 // the rest: enough for every figure of RunMetrics, at 32 bytes a request. Used by every run, alone
-// with
-// `--record summary` and inside RowRecorder otherwise. Called from the policy thread of one run;
-// owns what it keeps. Allocates only when its arrays grow.
+// with `--record summary` and inside RowRecorder otherwise. Called from the policy thread of one
+// run; owns what it keeps. Allocates only when its arrays grow.
 #ifndef SCHEDTWIN_EXPERIMENTS_SUMMARY_RECORDER_H_
 #define SCHEDTWIN_EXPERIMENTS_SUMMARY_RECORDER_H_
 
@@ -39,8 +38,10 @@ class SummaryRecorder final : public Recorder {
   void OnLog(const LogRecord&) override {}
   void OnNote(Time, std::string_view) override {}
 
-  /// The figures of what was recorded so far. Reorders the arrays, which loses nothing.
-  RunMetrics Metrics();
+  /// The figures of what was recorded so far. `first_arrival` is the run's first scheduled arrival
+  /// where that is known: a request that never ended was not recorded. Reorders the arrays, which
+  /// loses nothing.
+  RunMetrics Metrics(Time first_arrival = Time::Infinite());
 
  private:
   void AddCompleted(const RequestRecord& record) {

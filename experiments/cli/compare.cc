@@ -24,7 +24,9 @@ Flags CompareFlags() {
       "Prints mean, p50, p90 and p99 of TTFT, TPOT, E2E and throughput of two runs, and by how "
       "much\n"
       "B differs from A: (b - a) / a. A run is a number, or latest, latest-1, latest-2, ...\n"
-      "Percentiles of throughput are over windows of one second, or of a tenth of the makespan.",
+      "Percentiles of throughput are over windows of one second; of a tenth of the makespan where "
+      "that is\n"
+      "less, of a hundred-thousandth where that is more.",
       {"schedtwin compare latest-1 latest", "schedtwin compare 3 7 --db results.db --json"});
   flags.Arguments(2, 2);
   AddDbFlag(&flags);

@@ -81,10 +81,17 @@ absl::StatusOr<RunOutcome> RunAndPublish(const RunSpec& spec, Store* store, Open
     const absl::Status status = recorder.Flush();
     if (!status.ok()) return status;
   }
-  const RunOutcome outcome = OutcomeOf(*result, recorder.summary().Metrics(), ProcessSeconds());
+  const RunOutcome outcome = OutcomeOf(*result, MetricsOf(*result, &recorder), ProcessSeconds());
   const absl::Status status = run->Publish(outcome);
   if (!status.ok()) return status;
   return outcome;
+}
+
+// What to type next, where there is a run to compare with.
+std::string CompareHint(Store* store, const std::string& db) {
+  if (!store->Resolve("latest-1").ok()) return "";
+  return Cat("; `schedtwin compare latest-1 latest", db == kDefaultDb ? "" : Cat(" --db ", db),
+             "` compares it with the run before");
 }
 
 absl::Status RunSimCommand(const Flags& flags) {
@@ -107,8 +114,7 @@ absl::Status RunSimCommand(const Flags& flags) {
     PrintJson(RunJson(*id, info, *outcome));
   } else {
     Print(RunText(*id, info, *outcome));
-    Print(Cat("  stored in ", db,
-              "; `schedtwin compare latest-1 latest` compares it with the run before\n"));
+    Print(Cat("  stored in ", db, CompareHint(store->get(), db), "\n"));
   }
   if (outcome->result == "finished") return absl::OkStatus();
   return absl::AbortedError(Cat("run ", *id, " ", outcome->result, ": ", outcome->result_detail));

@@ -95,6 +95,11 @@ TEST(Throughput, CountsCompletionsInWholeWindows) {
   // 2.5 s: two windows of a tenth of it would be 0.25 s each; ten windows.
   EXPECT_EQ(ThroughputWindow(Duration::Millis(2500)).ns(), 250'000'000);
   EXPECT_EQ(ThroughputWindow(Duration::Seconds(3600)).ns(), 1'000'000'000);
+  // However long the run, there are at most 100,000 windows.
+  EXPECT_EQ(ThroughputWindow(Duration::Seconds(1'000'000'000)).ns(), 10'000'000'000'000);
+  const auto year = SummarizeThroughput({}, Time(), Duration::Seconds(31'536'000));
+  ASSERT_TRUE(year.has_value());
+  EXPECT_LE(year->count, 100'000);
   const std::vector<std::int64_t> ends = {250'000'000, 250'000'001, 2'500'000'000};
   const auto d = SummarizeThroughput(ends, Time(), Duration::Millis(2500));
   ASSERT_TRUE(d.has_value());
@@ -102,6 +107,22 @@ TEST(Throughput, CountsCompletionsInWholeWindows) {
   EXPECT_DOUBLE_EQ(d->max, 4);  // one in 0.25 s
   EXPECT_DOUBLE_EQ(d->p50, 0);
   EXPECT_DOUBLE_EQ(d->mean, 3 / 2.5);
+}
+
+TEST(Slo, LongTargetsDoNotOverflow) {
+  const RequestRecord r = DecoderRecord(0, 0, 100, 400, 1000);
+  EXPECT_TRUE((Slo{.tpot = Duration::Seconds(31'536'000)}.Met(r)));
+  EXPECT_FALSE((Slo{.tpot = Duration::Nanos(99)}.Met(DecoderRecord(0, 0, 100, 400, 4))));
+  EXPECT_FALSE((Slo{.tpot = Duration::Nanos(100)}.Met(DecoderRecord(0, 0, 100, 401, 4))));
+}
+
+TEST(Metrics, MakespanIsFromTheFirstArrivalThoughThatNeverEnded) {
+  SummaryRecorder recorder(Slo{});
+  EXPECT_EQ(recorder.Metrics(Time::Nanos(5)).makespan(), Duration()) << "none ended";
+  recorder.OnRequest(OneShotRecord(1, 2'000'000'000, 3'000'000'000));
+  const RunMetrics m = recorder.Metrics(Time::Nanos(1'000'000'000));
+  EXPECT_EQ(m.makespan(), Duration::Seconds(2));
+  EXPECT_DOUBLE_EQ(m.throughput_rps->mean, 0.5);
 }
 
 // A run of random requests, recorded once, measured by both implementations.
@@ -142,6 +163,28 @@ TEST_P(BothImplementations, Agree) {
     EXPECT_NEAR(sql[i].value, direct[i].value, 1e-9 * std::max(1.0, direct[i].value))
         << sql[i].name << " " << sql[i].statistic;
   }
+}
+// Both keep to their bound of windows, and agree, over thirty years.
+TEST(Throughput, BothImplementationsAgreeOnALongRun) {
+  auto store = Store::OpenForWriting(TempPath("metrics.db"));
+  ASSERT_TRUE(store.ok()) << store.status();
+  const auto run = (*store)->BeginRun(TestRun());
+  auto writer = RowWriter::Create((*store)->database(), *run);
+  RowRecorder recorder(RecordLevel::kRequests, Slo{}, 0, &*writer);
+  constexpr std::int64_t kYear = 31'536'000'000'000'000;
+  for (std::uint32_t id = 0; id < 30; ++id) {
+    recorder.OnRequest(OneShotRecord(id, kYear * id, kYear * id + kYear));
+  }
+  ASSERT_TRUE(recorder.Flush().ok());
+  RunOutcome outcome = TestOutcome();
+  outcome.requests = 30;
+  outcome.metrics = recorder.summary().Metrics();
+  ASSERT_TRUE((*store)->Publish(*run, outcome).ok());
+  const auto from_rows = MetricsFromRows((*store)->database(), *run);
+  ASSERT_TRUE(from_rows.ok()) << from_rows.status();
+  EXPECT_LE(from_rows->throughput_rps->count, 100'000);
+  EXPECT_EQ(from_rows->throughput_rps->count, outcome.metrics.throughput_rps->count);
+  EXPECT_NEAR(from_rows->throughput_rps->max, outcome.metrics.throughput_rps->max, 1e-12);
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, BothImplementations, testing::Values(1, 2, 97, 5000, 20000, 40000));
 
