@@ -19,6 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "policies/profile/profile.pb.h"
+#include "policies/profile/step_time.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -31,8 +32,8 @@ extern const std::size_t kShippedProfilesCount;
 
 namespace {
 
-constexpr std::uint32_t kMaxTableTiles = 1u
-                                         << 20;  // the step table is dense in memory: 8 MiB at most
+// The step table is dense in memory: 8 MiB at most.
+constexpr std::uint32_t kMaxTableTiles = 1u << 20;
 
 /// Levenshtein distance, for "did you mean".
 std::size_t EditDistance(std::string_view a, std::string_view b) {
@@ -50,12 +51,28 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-/// The candidate nearest to `name`. REQUIRES: there is one.
-std::string_view Nearest(std::string_view name, std::span<const std::string_view> candidates) {
-  return *std::min_element(candidates.begin(), candidates.end(),
-                           [name](std::string_view a, std::string_view b) {
-                             return EditDistance(name, a) < EditDistance(name, b);
-                           });
+/// "; did you mean 'x'?" of the candidate nearest to `name`, if it is near enough to be what was
+/// meant.
+std::string DidYouMean(std::string_view name, std::span<const std::string_view> candidates) {
+  std::string_view nearest;
+  std::size_t best = 0;
+  for (const std::string_view candidate : candidates) {
+    const std::size_t distance = EditDistance(name, candidate);
+    const std::size_t enough =
+        std::max<std::size_t>(1, std::min(name.size(), candidate.size()) * 2 / 5);
+    if (distance > enough || (!nearest.empty() && distance >= best)) continue;
+    nearest = candidate;
+    best = distance;
+  }
+  return nearest.empty() ? "" : absl::StrCat("; did you mean '", std::string(nearest), "'?");
+}
+
+std::string List(std::span<const std::string_view> names) {
+  std::string list;
+  for (const std::string_view name : names) {
+    absl::StrAppend(&list, list.empty() ? "" : ", ", std::string(name));
+  }
+  return list;
 }
 
 /// How to mend what the text parser complains of, where that can be told: "; did you mean
@@ -77,7 +94,8 @@ std::string Hint(std::string_view message) {
   std::vector<std::string_view> names;
   names.reserve(static_cast<std::size_t>(descriptor->field_count()));
   for (int i = 0; i < descriptor->field_count(); ++i) names.push_back(descriptor->field(i)->name());
-  return absl::StrCat("; did you mean '", std::string(Nearest(field, names)), "'?");
+  const std::string nearest = DidYouMean(field, names);
+  return nearest.empty() ? "; known are " + List(names) : nearest;
 }
 
 /// Keeps the first error of the text parser, with its place.
@@ -96,12 +114,23 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   std::string text_;
 };
 
-bool Positive(double x) { return std::isfinite(x) && x > 0; }
-bool NotNegative(double x) { return std::isfinite(x) && x >= 0; }
+/// Eleven days: longer is no time of a step, and sums of some thousands still fit in 64 bits.
+constexpr double kMostNs = StepTimeModel::kMostNs;
+constexpr std::uint32_t kMostLayers = 100'000;
+
+// False for what is no number, too.
+bool AboveZero(double ns) { return ns > 0 && ns <= kMostNs; }
+bool FromZero(double ns) { return ns >= 0 && ns <= kMostNs; }
+bool Percent(double x) { return std::isfinite(x) && x >= 0; }
 
 template <class... Parts>
 absl::Status Wrong(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+
+absl::Status CheckFromZero(const char* field, double ns) {
+  if (FromZero(ns)) return absl::OkStatus();
+  return Wrong(field, " is ", ns, "; it must be a number from 0 to 1e15");
 }
 
 absl::Status CheckSteps(const Profile& profile) {
@@ -127,17 +156,16 @@ absl::Status CheckSteps(const Profile& profile) {
       return Wrong(table, " at ", point.count, " ", count, " comes after ", last,
                    "; they must ascend");
     }
-    if (!Positive(point.step_ns)) {
+    if (!AboveZero(point.step_ns)) {
       return Wrong(table, " at ", point.count, " ", count, ": step_ns is ", point.step_ns,
-                   "; it must be a positive number");
+                   "; it must be a positive number, at most 1e15");
     }
     last = point.count;
   }
   if (last / profile.tile > kMaxTableTiles) {
     return Wrong(table, " goes to ", last, " ", count, "; at most ", kMaxTableTiles, " tiles");
   }
-  if (!NotNegative(profile.floor_ns)) return Wrong("one_shot.floor_ns must not be negative");
-  return absl::OkStatus();
+  return CheckFromZero("one_shot.floor_ns", profile.floor_ns);
 }
 
 absl::Status CheckAxis(const std::vector<std::uint32_t>& axis, std::uint32_t first,
@@ -153,13 +181,12 @@ absl::Status CheckAxis(const std::vector<std::uint32_t>& axis, std::uint32_t fir
 }
 
 absl::Status CheckPrefill(const PrefillTable& table) {
-  if (!NotNegative(table.launch_ns)) {
-    return Wrong("prefill_attention.launch_layer_ns must not be negative");
-  }
+  absl::Status status = CheckFromZero("prefill_attention.launch_layer_ns", table.launch_ns);
+  if (!status.ok()) return status;
   if (table.context_tokens.empty() && table.chunk_tokens.empty() && table.layer_ns.empty()) {
     return absl::OkStatus();
   }
-  absl::Status status = CheckAxis(table.chunk_tokens, 1, "prefill_attention.chunk_tokens");
+  status = CheckAxis(table.chunk_tokens, 1, "prefill_attention.chunk_tokens");
   if (!status.ok()) return status;
   status = CheckAxis(table.context_tokens, 0, "prefill_attention.row context_tokens");
   if (!status.ok()) return status;
@@ -170,10 +197,10 @@ absl::Status CheckPrefill(const PrefillTable& table) {
   }
   for (std::size_t i = 0; i < table.layer_ns.size(); ++i) {
     const double ns = table.layer_ns[i];
-    if (!Positive(ns) || ns < table.launch_ns) {
+    if (!AboveZero(ns) || ns < table.launch_ns) {
       return Wrong("prefill_attention.row at context_tokens ", table.context_tokens[i / width],
                    ": layer_ns is ", ns,
-                   "; it must be a positive number, not below launch_layer_ns");
+                   "; it must be a positive number, at most 1e15 and not below launch_layer_ns");
     }
   }
   return absl::OkStatus();
@@ -181,23 +208,24 @@ absl::Status CheckPrefill(const PrefillTable& table) {
 
 absl::Status CheckDecoder(const Profile& profile) {
   if (profile.layers == 0) return Wrong("layers is missing; a decoder has at least 1");
+  if (profile.layers > kMostLayers) {
+    return Wrong("layers is ", profile.layers, "; it must be at most ", kMostLayers);
+  }
   if (profile.block_tokens == 0) return Wrong("memory.block_tokens is missing; give at least 1");
   if (profile.kv_blocks == 0) return Wrong("memory.kv_blocks is missing; give at least 1");
   if (profile.max_units != 0) return Wrong("limits.max_units is for one-shot models only");
-  if (!NotNegative(profile.decode_base_ns)) {
-    return Wrong("decode_attention.layer_base_ns must not be negative");
-  }
-  if (!NotNegative(profile.decode_ns_per_context_token)) {
-    return Wrong("decode_attention.layer_ns_per_context_token must not be negative");
-  }
+  absl::Status status = CheckFromZero("decode_attention.layer_base_ns", profile.decode_base_ns);
+  if (!status.ok()) return status;
+  status = CheckFromZero("decode_attention.layer_ns_per_context_token",
+                         profile.decode_ns_per_context_token);
+  if (!status.ok()) return status;
   return CheckPrefill(profile.prefill);
 }
 
 absl::Status CheckFit(const FitError& fit) {
   if (fit.part.empty()) return Wrong("fit.part is missing; name the part that the error is of");
-  if (!NotNegative(fit.mape_percent) || !NotNegative(fit.p95_percent) ||
-      !NotNegative(fit.max_percent)) {
-    return Wrong("fit of '", fit.part, "': percentages must not be negative");
+  if (!Percent(fit.mape_percent) || !Percent(fit.p95_percent) || !Percent(fit.max_percent)) {
+    return Wrong("fit of '", fit.part, "': percentages must be numbers from 0");
   }
   return absl::OkStatus();
 }
@@ -295,8 +323,9 @@ std::string_view ModelKindName(ModelKind kind) {
 absl::Status ValidateProfile(const Profile& profile) {
   if (profile.name.empty()) return Wrong("name is missing");
   if (profile.model.empty()) return Wrong("model is missing");
-  if (!NotNegative(profile.host_overhead_ns)) return Wrong("host_overhead_ns must not be negative");
-  absl::Status status = CheckSteps(profile);
+  absl::Status status = CheckFromZero("host_overhead_ns", profile.host_overhead_ns);
+  if (!status.ok()) return status;
+  status = CheckSteps(profile);
   if (!status.ok()) return status;
   if (profile.kind == ModelKind::kDecoder) {
     status = CheckDecoder(profile);
@@ -315,6 +344,9 @@ absl::StatusOr<Profile> ParseProfile(std::string_view text, std::string_view whe
   if (text.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
     return Wrong(std::string(where), ": the file is too large for a profile");
   }
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  const std::uint64_t hash = XXH64(text.data(), text.size(), 0);
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   FirstError first;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&first);
@@ -324,7 +356,7 @@ absl::StatusOr<Profile> ParseProfile(std::string_view text, std::string_view whe
   }
   absl::StatusOr<Profile> profile = FromProto(message);
   if (!profile.ok()) return Wrong(std::string(where), ": ", profile.status().message());
-  profile->hash = XXH64(text.data(), text.size(), 0);
+  profile->hash = hash;
   return profile;
 }
 
@@ -352,16 +384,10 @@ absl::StatusOr<Profile> LoadProfile(std::string_view name_or_path) {
     return ParseProfile(text, name);
   }
   if (name.find('/') == std::string::npos && !absl::EndsWith(name, ".textproto")) {
-    std::string known;
-    for (const std::string_view shipped : ShippedProfiles()) {
-      absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(shipped));
-    }
-    std::string hint;
-    if (!ShippedProfiles().empty()) {
-      hint = absl::StrCat("; did you mean '", std::string(Nearest(name, ShippedProfiles())), "'?");
-    }
-    return absl::NotFoundError(absl::StrCat("unknown profile '", name, "'", hint, " There are: ",
-                                            known, "; or give the path of a .textproto file"));
+    const std::string hint = DidYouMean(name, ShippedProfiles());
+    return absl::NotFoundError(absl::StrCat(
+        "unknown profile '", name, "'", hint.empty() ? ";" : hint,
+        " There are: ", List(ShippedProfiles()), "; or give the path of a .textproto file"));
   }
   std::error_code ignored;
   std::string text;

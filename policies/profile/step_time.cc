@@ -16,8 +16,8 @@ std::size_t UpperEnd(const std::vector<double>& axis, double x) {
   return i;
 }
 
-/// Time of one row (a fixed context) at `chunk` tokens, which lie in the cell that ends at `j`. Past
-/// the last chunk it grows with the work s * (C + s / 2) at the rate of the last cell.
+/// Time of one row (a fixed context) at `chunk` tokens, which lie in the cell that ends at `j`.
+/// Past the last chunk it grows with the work s * (C + s / 2) at the rate of the last cell.
 double RowNs(const double* row, const std::vector<double>& chunks, std::size_t j, double context,
              double chunk) {
   const double low = row[j - 1];

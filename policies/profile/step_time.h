@@ -40,14 +40,17 @@ struct StepShape {
 
 class StepTimeModel {
  public:
+  /// No step takes longer, whatever the profile says of it: eleven days.
+  static constexpr double kMostNs = 1e15;
+
   /// REQUIRES: ValidateProfile(profile) is OK. The profile may go away afterwards.
   explicit StepTimeModel(const Profile& profile);
 
   /// A one-shot model whose step takes exactly base + units * per_unit: for tests against theory.
-  /// Exact while the sum stays below 2^53 ns (104 days). REQUIRES: neither is negative.
+  /// Exact while the sum stays below kMostNs. REQUIRES: neither is negative.
   static StepTimeModel Linear(Duration base, Duration per_unit);
 
-  /// The time of a step; at least 1 ns. An empty step costs the host overhead.
+  /// The time of a step; at least 1 ns, at most kMostNs. An empty step costs the host overhead.
   Duration Predict(const StepShape& shape) const {
     std::uint64_t count = std::uint64_t{shape.decode_tokens} + shape.padding_tokens + shape.units;
     double attention_ns = 0;
@@ -83,7 +86,7 @@ class StepTimeModel {
            decode_context_ns_ * static_cast<double>(static_cast<std::int64_t>(context_tokens));
   }
   static Duration Rounded(double ns) {
-    if (!(ns < 9.0e18)) return Duration::Nanos(9'000'000'000'000'000'000);
+    if (!(ns < kMostNs)) return Duration::Nanos(static_cast<std::int64_t>(kMostNs));
     const auto down = static_cast<std::int64_t>(ns);
     const std::int64_t whole = down + (ns - static_cast<double>(down) >= 0.5 ? 1 : 0);
     return Duration::Nanos(whole < 1 ? 1 : whole);

@@ -105,6 +105,8 @@ TEST(ProfileParse, UnknownFieldNamesTheNearest) {
               AllOf(HasSubstr("p.textproto:5:"), HasSubstr("did you mean 'layers'?")));
   EXPECT_THAT(ErrorOf(With(kDecoder, "tile_tokens", "tile_token")),
               HasSubstr("did you mean 'tile_tokens'?"));
+  EXPECT_THAT(ErrorOf(With(kDecoder, "tile_tokens", "zzz")),
+              AllOf(HasSubstr("known are tile_tokens, point"), Not(HasSubstr("did you mean"))));
 }
 
 TEST(ProfileParse, KindIsRequiredAndKept) {
@@ -137,7 +139,7 @@ TEST(ProfileParse, StepTableIsChecked) {
               HasSubstr("not a multiple of the tile, 8"));
   EXPECT_THAT(ErrorOf(With(kDecoder, "point { tokens: 8 step_ns: 100 }", "")),
               HasSubstr("the first is at 16 tokens; it must be at the tile, 8"));
-  for (const char* bad : {"-1", "0", "nan", "inf"}) {
+  for (const char* bad : {"-1", "0", "nan", "inf", "1e300", "1.01e15"}) {
     EXPECT_THAT(ErrorOf(With(kDecoder, "step_ns: 150", std::string("step_ns: ") + bad)),
                 HasSubstr("it must be a positive number"));
   }
@@ -145,7 +147,31 @@ TEST(ProfileParse, StepTableIsChecked) {
               HasSubstr("one_shot.point is missing"));
   EXPECT_THAT(ErrorOf(With(kOneShot, "{ units: 8", "{ units: 4000000000")), HasSubstr("at most"));
   EXPECT_THAT(ErrorOf(With(kOneShot, "one_shot {", "one_shot { floor_ns: -1")),
-              HasSubstr("floor_ns must not be negative"));
+              HasSubstr("floor_ns is -1; it must be a number from 0 to 1e15"));
+}
+
+TEST(ProfileParse, TimesAreBoundedNumbers) {
+  for (const char* bad : {"-3", "nan", "inf", "1e300", "1.01e15"}) {
+    EXPECT_THAT(
+        ErrorOf(std::string(kDecoder) + "host_overhead_ns: " + bad),
+        AllOf(HasSubstr("host_overhead_ns is"), HasSubstr("it must be a number from 0 to 1e15")));
+    EXPECT_THAT(ErrorOf(With(kDecoder, "layer_base_ns: 5", std::string("layer_base_ns: ") + bad)),
+                HasSubstr("it must be a number from 0 to 1e15"));
+    EXPECT_THAT(
+        ErrorOf(With(kDecoder, "launch_layer_ns: 3", std::string("launch_layer_ns: ") + bad)),
+        HasSubstr("it must be a number from 0 to 1e15"));
+  }
+  EXPECT_THAT(ErrorOf(With(kDecoder, "[6, 80]", "[6, 1e300]")), HasSubstr("at most 1e15"));
+  EXPECT_THAT(ErrorOf(With(kDecoder, "layers: 2", "layers: 4000000000")),
+              HasSubstr("layers is 4000000000; it must be at most 100000"));
+  EXPECT_TRUE(ParseProfile(std::string(kDecoder) + "host_overhead_ns: 1e15", "p").ok());
+}
+
+TEST(ProfileParse, ByteOrderMarkIsSkipped) {
+  const auto profile = ParseProfile("\xef\xbb\xbf" + std::string(kDecoder), "p.textproto");
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  EXPECT_EQ(profile->name, "d");
+  EXPECT_THAT(ErrorOf("\xef\xbb\xbflayers: many\n"), HasSubstr("p.textproto:1:9:"));
 }
 
 TEST(ProfileParse, AttentionIsChecked) {
@@ -178,6 +204,11 @@ TEST(ProfileLoad, UnknownNameGivesTheNearestAndAll) {
   EXPECT_THAT(std::string(profile.status().message()),
               AllOf(HasSubstr("unknown profile 'llama3-8b-a10'"),
                     HasSubstr("did you mean 'llama3-8b-a100'?"), HasSubstr("resnet50-t4")));
+}
+
+TEST(ProfileLoad, NoNameIsGuessedFromAfar) {
+  const std::string message(LoadProfile("h200").status().message());
+  EXPECT_THAT(message, AllOf(HasSubstr("There are: llama3-8b-a100"), Not(HasSubstr("mean"))));
 }
 
 TEST(ProfileLoad, UnreadableFileSaysSo) {

@@ -147,7 +147,9 @@ TEST(StepTime, EmptyStepCostsTheOverheadAndNothingIsFree) {
 TEST(StepTime, HugeTimesAreCappedNotWrapped) {
   Profile p = SmallDecoder();
   p.steps = {{64, 1e300}};
-  EXPECT_EQ(StepTimeModel(p).PredictUnits(1).ns(), 9'000'000'000'000'000'000);
+  EXPECT_EQ(StepTimeModel(p).PredictUnits(1).ns(), 1'000'000'000'000'000);
+  p.steps = {{64, 1e15}};  // what a file may say; twice that is over the top
+  EXPECT_EQ(StepTimeModel(p).PredictUnits(128).ns(), 1'000'000'000'000'000);
 }
 
 TEST(StepTime, FallingTailDoesNotGoBelowZero) {
