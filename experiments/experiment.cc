@@ -81,8 +81,7 @@ class Errors : public pb::io::ErrorCollector {
   const std::string& first() const { return first_; }
 
  private:
-  // 'Message type "schedtwin.proto.Trace" has no field named "rate_scal".' gets the nearest valid
-  // name.
+  // Gives 'Message type "schedtwin.proto.Trace" has no field named "rate_scal".' the nearest name.
   static std::string Mended(const std::string& message) {
     const std::vector<std::string_view> parts = Split(message, '"');
     if (parts.size() != 5 || parts[2] != " has no field named ") return message;
@@ -99,6 +98,15 @@ class Errors : public pb::io::ErrorCollector {
   std::string first_;
 };
 
+// Without an exponent, which ratios do not take: the text printer writes 0.00001 as 1e-05, and what
+// it wrote must read back.
+std::string Digits(double value) {
+  std::array<char, 400> buffer;  // 1e308 fits
+  const auto result =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed);
+  return {buffer.data(), result.ptr};
+}
+
 std::string ScalarText(const pb::Message& message, const pb::FieldDescriptor* field) {
   const pb::Reflection* reflection = message.GetReflection();
   switch (field->cpp_type()) {
@@ -107,7 +115,7 @@ std::string ScalarText(const pb::Message& message, const pb::FieldDescriptor* fi
     case pb::FieldDescriptor::CPPTYPE_UINT64:
       return Cat(reflection->GetUInt64(message, field));
     case pb::FieldDescriptor::CPPTYPE_DOUBLE:
-      return Cat(reflection->GetDouble(message, field));
+      return Digits(reflection->GetDouble(message, field));
     default:
       return reflection->GetString(message, field);
   }
@@ -166,7 +174,13 @@ class Flattener {
       return absl::InvalidArgumentError(
           Cat(where, ": a param needs a name and a value: param { name: \"x\" value: \"1\" }"));
     }
-    return out_->Set("policy." + param.name(), param.value(), where);
+    const std::string path = "policy." + param.name();
+    if (const Setting* first = out_->Find(path); first != nullptr) {
+      return absl::InvalidArgumentError(Cat(where, ": parameter '", param.name(),
+                                            "' is given twice, first at ", first->where,
+                                            "; once is enough"));
+    }
+    return out_->Set(path, param.value(), where);
   }
 
   absl::Status AddAxis(const proto::Axis& axis, const std::string& where) {
@@ -185,8 +199,7 @@ class Flattener {
   std::vector<Axis>* axes_;
 };
 
-// Puts one setting into the message; a path's last part is the field, the one before it the
-// message.
+// Puts one setting into the message; a path's last part is the field, the one before its message.
 void PutSetting(const Setting& setting, proto::Experiment* out) {
   if (IsParameter(setting.path)) {
     proto::Policy::Param* param = out->mutable_policy()->add_param();
@@ -223,18 +236,29 @@ void PutSetting(const Setting& setting, proto::Experiment* out) {
   }
 }
 
-// "1..5" between integers; nullopt when it is not of that form.
-std::optional<std::vector<std::string>> Range(std::string_view text) {
+// Adds the value, or all of "1..5" where it is a range between integers.
+absl::Status AddValue(std::string_view text, Axis* axis) {
+  constexpr std::uint64_t kMostValues = 1'000'000;
   const std::size_t dots = text.find("..");
-  if (dots == std::string_view::npos) return std::nullopt;
-  const auto first = ParseInteger(text.substr(0, dots));
-  const auto last = ParseInteger(text.substr(dots + 2));
-  if (!first.has_value() || !last.has_value() || *last < *first || *last - *first >= 1'000'000) {
-    return std::nullopt;
+  std::optional<std::int64_t> first, last;
+  if (dots != std::string_view::npos) {
+    first = ParseInteger(text.substr(0, dots));
+    last = ParseInteger(text.substr(dots + 2));
   }
-  std::vector<std::string> values;
-  for (std::int64_t i = *first; i <= *last; ++i) values.push_back(Cat(i));
-  return values;
+  if (!first.has_value() || !last.has_value()) {
+    axis->values.emplace_back(text);
+    return absl::OkStatus();
+  }
+  // Unsigned, for the difference may be more than 63 bits hold.
+  const std::uint64_t span = static_cast<std::uint64_t>(*last) - static_cast<std::uint64_t>(*first);
+  if (*last < *first || span >= kMostValues) {
+    return absl::InvalidArgumentError(Cat(
+        axis->where, ": range '", text, "' must ascend and hold at most ", kMostValues, " values"));
+  }
+  for (std::uint64_t i = 0; i <= span; ++i) {
+    axis->values.push_back(Cat(*first + static_cast<std::int64_t>(i)));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status SplitValues(const std::vector<std::string>& texts, Axis* axis) {
@@ -250,11 +274,8 @@ absl::Status SplitValues(const std::vector<std::string>& texts, Axis* axis) {
         return absl::InvalidArgumentError(
             Cat(axis->where, ": empty value in the list '", text, "'"));
       }
-      if (const auto range = Range(value); range.has_value()) {
-        axis->values.insert(axis->values.end(), range->begin(), range->end());
-      } else {
-        axis->values.emplace_back(value);
-      }
+      const absl::Status status = AddValue(value, axis);
+      if (!status.ok()) return status;
     }
   }
   return absl::OkStatus();
@@ -278,6 +299,8 @@ absl::StatusOr<Experiment> Experiment::FromFile(const std::string& path) {
 }
 
 absl::StatusOr<Experiment> Experiment::FromText(std::string_view text, const std::string& path) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   Errors errors(path);
   pb::TextFormat::ParseInfoTree places;
   pb::TextFormat::Parser parser;
@@ -340,8 +363,6 @@ std::string Experiment::ToText() const {
   return text;
 }
 
-std::span<const std::string_view> ExperimentPaths() { return kPaths; }
-
 absl::StatusOr<std::vector<Axis>> TakeAxes(Experiment* experiment) {
   std::vector<Axis> axes;
   for (const Axis& written : experiment->axes()) {
@@ -357,7 +378,7 @@ absl::StatusOr<std::vector<Axis>> TakeAxes(Experiment* experiment) {
     if (!status.ok()) return status;
     if (axis.values.size() > 1) {
       axes.push_back(std::move(axis));
-    } else if (const absl::Status set = rest.Set(setting.path, setting.text, setting.where);
+    } else if (const absl::Status set = rest.Set(setting.path, axis.values[0], setting.where);
                !set.ok()) {
       return set;
     }

@@ -1,12 +1,11 @@
 // Experiment: what the user asked for, as text with the place where each piece was written, before
-// anything is looked up. Read from a .textproto file, overridden by flags; `resolve.h` turns it
+// anything is looked up. Read from a .textproto file, overridden by flags; `run_spec.h` turns it
 // into a run. Every field is known by its path ("trace.rate_scale", "policy.max_num_seqs"), so
 // files, flags, `--set` and sweep axes share one way in, and an error can name file and line. A
 // value; any thread. The Protobuf type stays inside experiment.cc.
 #ifndef SCHEDTWIN_EXPERIMENTS_EXPERIMENT_H_
 #define SCHEDTWIN_EXPERIMENTS_EXPERIMENT_H_
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,7 +22,7 @@ struct Setting {
   std::string where;  ///< "--rate-scale" or "burst.textproto:7"
 };
 
-/// One dimension of a sweep. In an experiment the values are as written; ExpandAxes splits them.
+/// One dimension of a sweep. In an experiment the values are as written; TakeAxes splits them.
 struct Axis {
   std::string path;
   std::vector<std::string> values;
@@ -52,7 +51,6 @@ class Experiment {
 
   const std::vector<Setting>& settings() const { return settings_; }
   const std::vector<Axis>& axes() const { return axes_; }
-  void ClearAxes() { axes_.clear(); }
 
   /// The settings as an experiment file, without axes. REQUIRES: numbers are numbers.
   std::string ToText() const;
@@ -62,13 +60,9 @@ class Experiment {
   std::vector<Axis> axes_;
 };
 
-/// All fixed paths; "policy.PARAMETER" besides.
-std::span<const std::string_view> ExperimentPaths();
-
 /// All axes of a sweep, split into single values: those of the file, then every setting that holds
-/// a list
-/// ("64,128" or, of integers, "1..5"). What becomes an axis is taken out of the experiment's
-/// settings.
+/// a list ("64,128" or, of integers, "1..5"). What becomes an axis is taken out of the experiment's
+/// settings; a range of one value becomes that value.
 absl::StatusOr<std::vector<Axis>> TakeAxes(Experiment* experiment);
 
 }  // namespace schedtwin

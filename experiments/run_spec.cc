@@ -66,10 +66,21 @@ absl::Status ReadDuration(const Experiment& experiment, std::string_view path,
   return absl::OkStatus();
 }
 
+// A target beyond a year is a slip of the unit.
+absl::Status ReadTarget(const Experiment& experiment, std::string_view path,
+                        std::optional<Duration>* out) {
+  constexpr Duration kLongest = Duration::Seconds(365 * 86'400);
+  const absl::Status status = ReadDuration(experiment, path, out);
+  if (!status.ok() || !out->has_value() || **out <= kLongest) return status;
+  const Setting* setting = experiment.Find(path);
+  return Invalid(Cat(setting->where, ": ", path, " cannot be '", setting->text,
+                     "'; a target is at most 365 days (525600min)"));
+}
+
 absl::Status ReadRatio(const Experiment& experiment, std::string_view path, Ratio* out) {
   const Setting* setting = experiment.Find(path);
   if (setting == nullptr) return absl::OkStatus();
-  const absl::StatusOr<Ratio> value = ParseRatio(setting->text, setting->where);
+  const absl::StatusOr<Ratio> value = ParseRatio(setting->text, Cat(setting->where, ": ", path));
   if (!value.ok()) {
     return absl::Status(value.status().code(),
                         Cat(std::string(value.status().message()), ListHint(setting->text)));
@@ -117,7 +128,25 @@ std::string CompleteText(const Experiment& experiment, const RunSpec& spec) {
   for (const auto& [path, text] : fields) {
     if (complete.Find(path) == nullptr) complete.Set(path, text, "default").IgnoreError();
   }
+  for (const ParameterValue& parameter : spec.parameter_values) {
+    if (!parameter.is_default) continue;
+    complete.Set(Cat("policy.", parameter.name), parameter.value, "default").IgnoreError();
+  }
   return complete.ToText();
+}
+
+// That the trace can be seen so; the error tells which setting is in the way.
+absl::Status CheckView(const Experiment& experiment, const RunSpec& spec) {
+  // With a rate scale, the trace need not fit without it.
+  const Ratio& rate = spec.view.rate_scale;
+  const std::pair<const char*, TraceSourceOptions> parts[] = {
+      {rate.is_one() ? "trace.source" : "trace.rate_scale", {.rate_scale = rate}},
+      {"trace.length_scale", {.rate_scale = rate, .length_scale = spec.view.length_scale}}};
+  for (const auto& [path, view] : parts) {
+    const auto source = TraceSource::Create(spec.trace, view);
+    if (!source.ok()) return At(WhereOf(experiment, path, "trace"), source.status());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReadParameters(const Experiment& experiment, RunSpec* spec) {
@@ -146,6 +175,11 @@ absl::Status ReadParameters(const Experiment& experiment, RunSpec* spec) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::shared_ptr<const Trace>> TraceOf(const RunSpec& spec) {
+  if (spec.trace != nullptr) return spec.trace;
+  return OpenTrace(spec.trace_options);
+}
 
 std::string_view RecordLevelName(RecordLevel level) {
   return kRecordLevels[static_cast<std::size_t>(level)];
@@ -193,20 +227,18 @@ absl::Status Resolver::ResolveTrace(const Experiment& experiment, RunSpec* spec)
 
   const std::string source(experiment.TextOr("trace.source", defaults_.trace));
   const std::string format(experiment.TextOr("trace.format", ""));
+  spec->trace_options = {
+      .spec = source, .format = format, .seed = static_cast<std::uint64_t>(spec->seed)};
   const std::string key = Cat(source, "\n", format);
-  // A trace that draws nothing is the same under every seed, and is kept without one.
-  std::shared_ptr<const Trace> trace;
-  for (const std::string& name : {key, Cat(key, "\n", spec->seed)}) {
-    if (const auto found = traces_.find(name); found != traces_.end()) trace = found->second;
-  }
-  if (trace == nullptr) {
-    absl::StatusOr<std::shared_ptr<const Trace>> opened = OpenTrace(
-        {.spec = source, .format = format, .seed = static_cast<std::uint64_t>(spec->seed)});
+  std::shared_ptr<const Trace>& trace = traces_[key];
+  // A trace that draws nothing is the same under every seed.
+  if (trace == nullptr || (trace->provenance.draws > 0 && seeds_[key] != spec->seed)) {
+    absl::StatusOr<std::shared_ptr<const Trace>> opened = OpenTrace(spec->trace_options);
     if (!opened.ok()) return At(WhereOf(experiment, "trace.source", "trace"), opened.status());
     trace = *std::move(opened);
-    traces_[trace->provenance.draws == 0 ? key : Cat(key, "\n", spec->seed)] = trace;
+    seeds_[key] = spec->seed;
   }
-  spec->trace = std::move(trace);
+  spec->trace = trace;
   return absl::OkStatus();
 }
 
@@ -255,9 +287,9 @@ absl::StatusOr<RunSpec> Resolver::Resolve(const Experiment& experiment) {
   std::int64_t devices = 1;
   absl::Status status = ReadSeed(experiment, &spec.seed);
   if (status.ok()) status = ReadInteger(experiment, "devices", 1, kMostDevices, &devices);
-  if (status.ok()) status = ReadDuration(experiment, "slo.ttft", &spec.slo.ttft);
-  if (status.ok()) status = ReadDuration(experiment, "slo.tpot", &spec.slo.tpot);
-  if (status.ok()) status = ReadDuration(experiment, "slo.e2e", &spec.slo.e2e);
+  if (status.ok()) status = ReadTarget(experiment, "slo.ttft", &spec.slo.ttft);
+  if (status.ok()) status = ReadTarget(experiment, "slo.tpot", &spec.slo.tpot);
+  if (status.ok()) status = ReadTarget(experiment, "slo.e2e", &spec.slo.e2e);
   if (!status.ok()) return status;
   spec.devices = static_cast<std::uint32_t>(devices);
 
@@ -275,9 +307,8 @@ absl::StatusOr<RunSpec> Resolver::Resolve(const Experiment& experiment) {
   if (status.ok()) status = CheckTogether(experiment, spec);
   if (!status.ok()) return status;
   spec.view.as_units = spec.profile->profile.kind == ModelKind::kOneShot;
-  const absl::StatusOr<std::unique_ptr<TraceSource>> source =
-      TraceSource::Create(spec.trace, spec.view);
-  if (!source.ok()) return source.status();
+  status = CheckView(experiment, spec);
+  if (!status.ok()) return status;
   spec.experiment = CompleteText(experiment, spec);
   return spec;
 }
@@ -286,6 +317,7 @@ absl::StatusOr<std::unique_ptr<TraceSource>> Resolver::OpenSource(const Experime
   RunSpec spec;
   absl::Status status = ReadSeed(experiment, &spec.seed);
   if (status.ok()) status = ResolveTrace(experiment, &spec);
+  if (status.ok()) status = CheckView(experiment, spec);
   if (!status.ok()) return status;
   return TraceSource::Create(spec.trace, spec.view);
 }

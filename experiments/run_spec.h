@@ -20,6 +20,7 @@
 #include "policies/api/policy.h"
 #include "policies/profile/profile.h"
 #include "policies/profile/step_time.h"
+#include "traces/open.h"
 #include "traces/source.h"
 #include "traces/trace.h"
 
@@ -32,7 +33,8 @@ struct LoadedProfile {
 };
 
 struct RunSpec {
-  std::shared_ptr<const Trace> trace;
+  std::shared_ptr<const Trace> trace;  ///< null: let go of; TraceOf makes it again
+  TraceOptions trace_options;
   TraceSourceOptions view;  ///< what of the trace is replayed, and how fast
   std::shared_ptr<const LoadedProfile> profile;
   std::uint32_t devices = 1;
@@ -74,9 +76,14 @@ class Resolver {
   absl::Status CheckTogether(const Experiment& experiment, const RunSpec& spec);
 
   ExperimentDefaults defaults_;
+  /// By source and format. Of one that draws only the last seed's is kept.
   std::map<std::string, std::shared_ptr<const Trace>> traces_;
+  std::map<std::string, std::int64_t> seeds_;
   std::map<std::string, std::shared_ptr<const LoadedProfile>> profiles_;
 };
+
+/// The spec's trace; made again, the same, where the spec has let go of it. Any thread.
+absl::StatusOr<std::shared_ptr<const Trace>> TraceOf(const RunSpec& spec);
 
 /// "summary", "requests", "steps", "full".
 std::string_view RecordLevelName(RecordLevel level);

@@ -15,12 +15,25 @@ namespace {
 // More would be a mistake in an axis, and a table nobody reads.
 constexpr std::size_t kMostPoints = 1'000'000;
 
+// So many seeds' traces are held at once; of more, one per worker.
+constexpr std::size_t kMostSeedsHeld = 8;
+
 PointResult RunPoint(const SweepPoint& point, const std::atomic<bool>* stop) {
-  RowRecorder recorder(point.spec.record, point.spec.slo, ExpectedRequests(point.spec), nullptr);
-  PointResult out{RunSim(point.spec, {.stop = stop}, &recorder), {}, {}};
-  out.metrics = recorder.summary().Metrics();
+  RunSpec spec = point.spec;
+  absl::StatusOr<std::shared_ptr<const Trace>> trace = TraceOf(spec);
+  if (!trace.ok()) return {trace.status(), {}, {}, {}};
+  spec.trace = *std::move(trace);
+  RowRecorder recorder(spec.record, spec.slo, ExpectedRequests(spec), nullptr);
+  PointResult out{RunSim(spec, {.stop = stop}, &recorder), InfoOf(spec, "sim"), {}, {}};
+  if (out.run.ok()) out.metrics = MetricsOf(*out.run, &recorder);
   out.rows = recorder.TakeRows();
   return out;
+}
+
+bool ManySeeds(const std::vector<Axis>& axes) {
+  return std::any_of(axes.begin(), axes.end(), [](const Axis& axis) {
+    return axis.path == "seed" && axis.values.size() > kMostSeedsHeld;
+  });
 }
 
 // Hands out points in order and takes results in any order. Workers stay within a window of what is
@@ -94,6 +107,7 @@ absl::StatusOr<std::vector<SweepPoint>> ExpandPoints(const Experiment& base,
   }
   std::vector<SweepPoint> points;
   points.reserve(total);
+  const bool many_seeds = ManySeeds(axes);
   std::vector<std::size_t> at(axes.size(), 0);
   for (std::size_t i = 0; i < total; ++i) {
     Experiment experiment = base;
@@ -107,6 +121,7 @@ absl::StatusOr<std::vector<SweepPoint>> ExpandPoints(const Experiment& base,
     absl::StatusOr<RunSpec> spec = resolver->Resolve(experiment);
     if (!spec.ok()) return spec.status();
     point.spec = *std::move(spec);
+    if (many_seeds && point.spec.trace->provenance.draws > 0) point.spec.trace.reset();
     points.push_back(std::move(point));
     for (std::size_t a = axes.size(); a-- > 0;) {
       if (++at[a] < axes[a].values.size()) break;

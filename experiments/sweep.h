@@ -27,12 +27,14 @@ struct SweepPoint {
 
 struct PointResult {
   absl::StatusOr<RunResultData> run;
+  RunInfo info;
   RunMetrics metrics;
   RowBuffer rows;  ///< empty with --record summary
 };
 
 /// Every combination of the axes' values, the last axis changing fastest, resolved. An axis on
-/// seeds makes the same traffic for every other combination.
+/// seeds makes the same traffic for every other combination; with many seeds, the points let go of
+/// their traces, and the workers make them again.
 absl::StatusOr<std::vector<SweepPoint>> ExpandPoints(const Experiment& base,
                                                      const std::vector<Axis>& axes,
                                                      Resolver* resolver);

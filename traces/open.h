@@ -2,9 +2,10 @@
 // built-in generator. The trace is loaded whole and shared; TraceSource::Create (source.h) then
 // gives each run its view:
 //
-//   absl::StatusOr<std::shared_ptr<const Trace>> trace = OpenTrace({.spec = "synth:azure_conv",
-//   .seed = 7}); absl::StatusOr<std::unique_ptr<TraceSource>> source = TraceSource::Create(*trace,
-//   {.limit = 1000});
+//   absl::StatusOr<std::shared_ptr<const Trace>> trace =
+//       OpenTrace({.spec = "synth:azure_conv", .seed = 7});
+//   absl::StatusOr<std::unique_ptr<TraceSource>> source =
+//       TraceSource::Create(*trace, {.limit = 1000});
 //
 // Any thread; the result depends on the file's bytes or on (spec, seed) alone. A trace of millions
 // of rows need not fit in memory: that comes with the own chunked format, read as a stream by a
@@ -22,10 +23,10 @@
 namespace schedtwin {
 
 struct TraceOptions {
-  std::string
-      spec;  ///< what --trace gave: a path, "synth:NAME" or "synth:NAME:key=value,key=value"
-  std::string format;  ///< a name from TraceFormats() (reader.h); empty: detected from the file's
-                       ///< first bytes
+  /// What --trace gave: a path, "synth:NAME" or "synth:NAME:key=value,key=value".
+  std::string spec;
+  /// A name from TraceFormats() (reader.h); empty: detected from the file's first bytes.
+  std::string format;
   std::uint64_t seed = 1;  ///< for generators; files draw nothing
 };
 

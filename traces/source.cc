@@ -39,6 +39,10 @@ absl::StatusOr<std::unique_ptr<TraceSource>> TraceSource::Create(
                                       "ns leaves no request of " + name + "; use 1ns or more");
   }
   const ExactScale time(options.rate_scale.denominator, options.rate_scale.numerator);
+  if (!time.Fits(trace->rows.back().arrival_ns) && options.rate_scale.is_one()) {
+    return absl::InvalidArgumentError("trace " + name +
+                                      " is longer than 73 years; send it faster with a rate scale");
+  }
   if (!time.Fits(trace->rows.back().arrival_ns)) {
     return absl::InvalidArgumentError("rate scale " + ToString(options.rate_scale) + " stretches " +
                                       name + " beyond 73 years; use a larger scale");

@@ -48,10 +48,6 @@ class TraceSource final : public RequestSource {
 
   /// How many requests this source yields in all.
   std::uint64_t size() const { return static_cast<std::uint64_t>(end_ - begin_); }
-  /// Arrival of its last request.
-  Time last_arrival() const { return Transform(end_[-1]).arrival; }
-  /// Random words drawn to make the trace; 0: the seed does not matter.
-  std::uint64_t draws() const { return trace_->provenance.draws; }
   const Trace& trace() const { return *trace_; }
   /// The trace's own transforms and then this view's, such as "rate_scale=1.5", for the run's
   /// provenance.

@@ -33,15 +33,15 @@ struct ReasonCount {
 struct TraceProvenance {
   std::string source;  ///< the file's path as given, or "synth:NAME:..." with every parameter
   std::string format;  ///< name of the reader, or "synth"
-  std::uint64_t content_hash =
-      0;  ///< XXH64 of the file's bytes, or of `source` and the seed if it draws
+  /// XXH64 of the file's bytes, or of `source` and the seed if it draws.
+  std::uint64_t content_hash = 0;
   std::uint64_t source_bytes = 0;  ///< size of the file; 0 for generators
   std::uint64_t rows_read = 0;     ///< rows_read = rows_kept + the sum of `dropped`
   std::uint64_t rows_kept = 0;
   std::vector<ReasonCount> dropped;  ///< by reason, in order of first occurrence
   std::vector<ReasonCount> flagged;  ///< kept, but worth knowing; by reason
-  std::uint64_t rows_out_of_order =
-      0;  ///< rows stamped earlier than one before them; mended by a stable sort
+  /// Rows stamped earlier than one before them; mended by a stable sort.
+  std::uint64_t rows_out_of_order = 0;
   std::vector<std::string> transforms;  ///< what was done to the rows, in order
   std::uint64_t draws = 0;  ///< 32-bit random words drawn; 0: the same trace under every seed
 

@@ -47,6 +47,7 @@ absl::Status ApplySlo(const Flags& flags, Experiment* experiment) {
   const std::optional<std::string> text = flags.value("slo");
   if (!text.has_value()) return absl::OkStatus();
   constexpr std::array<std::string_view, 3> kTargets = {"ttft", "tpot", "e2e"};
+  std::vector<std::string_view> given;
   for (const std::string_view part : Split(*text, ',')) {
     const std::size_t equals = part.find('=');
     if (equals == std::string_view::npos) {
@@ -58,6 +59,11 @@ absl::Status ApplySlo(const Flags& flags, Experiment* experiment) {
       return absl::InvalidArgumentError(
           Cat("--slo: there is no target '", target, "'", DidYouMean(target, kTargets)));
     }
+    if (std::find(given.begin(), given.end(), target) != given.end()) {
+      return absl::InvalidArgumentError(
+          Cat("--slo: target '", target, "' is given twice; once is enough"));
+    }
+    given.push_back(target);
     const absl::Status status =
         experiment->Set(Cat("slo.", target), Trim(part.substr(equals + 1)), "--slo");
     if (!status.ok()) return status;
@@ -67,6 +73,7 @@ absl::Status ApplySlo(const Flags& flags, Experiment* experiment) {
 
 // --set PATH=VALUE, for parameters and for every other field.
 absl::Status ApplySets(const Flags& flags, Experiment* experiment) {
+  std::ptrdiff_t fields = 0;
   for (const std::string& set : flags.list("set")) {
     const std::size_t equals = set.find('=');
     if (equals == std::string::npos || equals == 0) {
@@ -76,6 +83,14 @@ absl::Status ApplySets(const Flags& flags, Experiment* experiment) {
     const absl::Status status =
         experiment->Set(Trim(set.substr(0, equals)), set.substr(equals + 1), "--set");
     if (!status.ok()) return status;
+    // Counted, not compared: a field has a short name, too.
+    const auto& settings = experiment->settings();
+    if (std::count_if(settings.begin(), settings.end(),
+                      [](const Setting& s) { return s.where == "--set"; }) != ++fields) {
+      return absl::InvalidArgumentError(
+          Cat("--set: '", set.substr(0, equals),
+              "' is given twice; once is enough (of a sweep's list: values separated by commas)"));
+    }
   }
   return absl::OkStatus();
 }

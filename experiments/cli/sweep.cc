@@ -73,10 +73,9 @@ absl::StatusOr<SweepRow> PublishRow(Store* store, std::int64_t sweep, std::size_
   if (!result.run.ok()) return result.run.status();
   SweepRow row;
   row.values = point.values;
-  row.info = InfoOf(point.spec, "sim");
+  row.info = std::move(result.info);
   row.info.sweep = {sweep, static_cast<std::int64_t>(index)};
-  // The process is busy with other points, too: what counts is the time of the thread that ran this
-  // one.
+  // The process is busy with other points, too: what counts is the time of this one's thread.
   row.outcome = OutcomeOf(*result.run, result.metrics, result.run->thread_s);
   const absl::StatusOr<std::int64_t> run = store->BeginRun(row.info);
   if (!run.ok()) return run.status();

@@ -57,7 +57,7 @@ TEST(Experiment, FlagsOverrideFieldsAndAxes) {
 
 TEST(Experiment, TextReadsBackAsTheSameSettings) {
   Experiment e = MustParse(kFile);
-  e.ClearAxes();
+  ASSERT_TRUE(TakeAxes(&e).ok());
   const Experiment again = MustParse(e.ToText());
   ASSERT_EQ(again.settings().size(), e.settings().size());
   for (const Setting& setting : e.settings()) {
@@ -83,6 +83,43 @@ TEST(Experiment, MissingFileSaysSo) {
   EXPECT_THAT(Experiment::FromFile("/nonexistent/x.textproto").status().message(),
               HasSubstr("cannot read experiment /nonexistent/x.textproto: No such file"));
   EXPECT_THAT(Experiment::FromFile("/tmp").status().message(), HasSubstr("is a folder"));
+}
+
+TEST(Experiment, SmallRatiosReadBack) {
+  Experiment e;
+  ASSERT_TRUE(e.Set("trace.rate_scale", "0.00001", "--rate-scale").ok());
+  EXPECT_EQ(MustParse(e.ToText()).TextOr("trace.rate_scale", ""), "0.00001");
+  ASSERT_TRUE(e.Set("trace.rate_scale", "100000000000", "--rate-scale").ok());
+  EXPECT_EQ(MustParse(e.ToText()).TextOr("trace.rate_scale", ""), "100000000000");
+}
+
+TEST(Experiment, ByteOrderMarkIsSkipped) {
+  EXPECT_EQ(MustParse("\xef\xbb\xbfseed: 5").TextOr("seed", ""), "5");
+}
+
+TEST(Experiment, AParameterIsGivenOnce) {
+  EXPECT_EQ(Error("policy {\n param { name: \"x\" value: \"1\" }\n"
+                  " param { name: \"x\" value: \"2\" }\n}"),
+            "a.textproto:3: parameter 'x' is given twice, first at a.textproto:2; once is enough");
+}
+
+TEST(Axes, RangesAscendAndAreBounded) {
+  for (const char* bad : {"5..1", "1..1000001", "-9223372036854775808..9223372036854775807"}) {
+    Experiment e;
+    ASSERT_TRUE(e.Set("seed", bad, "--seed").ok());
+    EXPECT_EQ(TakeAxes(&e).status().message(), "--seed: range '" + std::string(bad) +
+                                                   "' must ascend and hold at most 1000000 values");
+  }
+  Experiment e;
+  ASSERT_TRUE(e.Set("seed", "9223372036854775806..9223372036854775807", "--seed").ok());
+  EXPECT_THAT((*TakeAxes(&e))[0].values, ElementsAre("9223372036854775806", "9223372036854775807"));
+}
+
+TEST(Axes, ARangeOfOneValueIsThatValue) {
+  Experiment e;
+  ASSERT_TRUE(e.Set("seed", "7..7", "--seed").ok());
+  EXPECT_TRUE(TakeAxes(&e)->empty());
+  EXPECT_EQ(e.TextOr("seed", ""), "7");
 }
 
 TEST(Axes, ComeFromTheFileAndFromLists) {

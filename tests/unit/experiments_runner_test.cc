@@ -44,7 +44,7 @@ TEST(Runner, AStallIsAResultAndIsStored) {
   const auto result = RunSim(spec, {}, &recorder);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->summary.result, RunResult::kStalled);
-  const RunOutcome outcome = OutcomeOf(*result, recorder.summary().Metrics(), 0);
+  const RunOutcome outcome = OutcomeOf(*result, MetricsOf(*result, &recorder), 0);
   EXPECT_EQ(outcome.result, "stalled");
   EXPECT_NE(outcome.result_detail, "");
   EXPECT_EQ(outcome.requests, 10);
@@ -57,6 +57,7 @@ TEST(Runner, AStallIsAResultAndIsStored) {
   ASSERT_TRUE(run.ok()) << run.status();
   ASSERT_TRUE((*store)->Publish(*run, outcome).ok());
   EXPECT_EQ(*(*store)->database().Integer("SELECT unfinished FROM published_runs"), 10);
+  EXPECT_EQ(*(*store)->database().Integer("SELECT first_arrival_ns FROM published_runs"), 0);
   EXPECT_THAT(CheckStore(**store)->problems, IsEmpty());
 }
 
@@ -98,6 +99,34 @@ TEST(Runner, StatesWhatARunIs) {
     EXPECT_EQ(value.name + "=" + value.value, "max_num_seqs=7");
   }
   EXPECT_EQ(set, 1);
+}
+
+TEST(Resolver, WritesOutTheDefaultsOfParameters) {
+  const RunSpec spec = MustResolve({{"policy.max_num_seqs", "7"}});
+  for (const ParameterValue& value : spec.parameter_values) {
+    EXPECT_THAT(spec.experiment,
+                HasSubstr("name: \"" + value.name + "\"\n    value: \"" + value.value + "\""));
+  }
+}
+
+TEST(Resolver, SaysWhichFieldIsWrong) {
+  const struct {
+    const char* path;
+    const char* text;
+    const char* says;
+  } cases[] = {
+      {"slo.tpot", "76000000min", "test: slo.tpot cannot be '76000000min'; a target is at most"},
+      {"slo.e2e", "525601min", "a target is at most 365 days"},
+      {"trace.length_scale", "x", "test: trace.length_scale cannot be 'x'"},
+      {"trace.rate_scale", "0.00000001", "test: rate scale 0.00000001 stretches"},
+      {"trace.length_scale", "10000000", "test: length scale 10000000 makes"},
+  };
+  for (const auto& [path, text, says] : cases) {
+    Experiment experiment;
+    ASSERT_TRUE(experiment.Set(path, text, "test").ok());
+    EXPECT_THAT(Resolver().Resolve(experiment).status().message(), HasSubstr(says));
+  }
+  EXPECT_EQ(MustResolve({{"slo.e2e", "525600min"}}).slo.e2e, Duration::Seconds(31'536'000));
 }
 
 std::vector<SweepPoint> SeedPoints(int count) {
@@ -145,6 +174,24 @@ TEST(Sweep, EndsAtTheFirstErrorAndWhenStopped) {
   })));
 }
 
+TEST(Sweep, HoldsNoTracesOfManySeeds) {
+  for (const SweepPoint& point : SeedPoints(3)) EXPECT_NE(point.spec.trace, nullptr);
+  for (const SweepPoint& point : SeedPoints(20)) {
+    EXPECT_EQ(point.spec.trace, nullptr);
+    EXPECT_EQ((*TraceOf(point.spec))->provenance.source.find("synth:azure_conv"), 0u);
+  }
+  // A trace that draws nothing is one for all seeds.
+  Experiment base;
+  ASSERT_TRUE(base.Set("trace", "synth:deterministic:count=5", "test").ok());
+  Axis axis = {"seed", {}, "test"};
+  for (int i = 0; i < 20; ++i) axis.values.push_back(std::to_string(i));
+  Resolver resolver;
+  const auto points = ExpandPoints(base, {axis}, &resolver);
+  ASSERT_TRUE(points.ok()) << points.status();
+  EXPECT_EQ(points->front().spec.trace, points->back().spec.trace);
+  EXPECT_NE(points->front().spec.trace, nullptr);
+}
+
 TEST(Sweep, ExpandsTheLastAxisFastest) {
   Resolver resolver;
   const std::vector<Axis> axes = {{"policy.max_num_seqs", {"2", "4"}, "test"},
@@ -154,7 +201,7 @@ TEST(Sweep, ExpandsTheLastAxisFastest) {
   ASSERT_EQ(points->size(), 6u);
   EXPECT_EQ((*points)[4].values, (std::vector<std::string>{"4", "2"}));
   EXPECT_EQ((*points)[4].spec.seed, 2);
-  EXPECT_EQ((*points)[0].spec.trace, (*points)[3].spec.trace) << "the same traffic, loaded once";
+  EXPECT_EQ((*points)[0].spec.seed, (*points)[3].spec.seed) << "the same traffic";
   const std::vector<Axis> bad = {{"policy.max_num_seqs", {"2", "x"}, "grid:3"}};
   EXPECT_THAT(ExpandPoints(Experiment(), bad, &resolver).status().message(), HasSubstr("grid:3: "));
 }
