@@ -57,7 +57,7 @@ Flags DbCheckFlags() {
   return flags;
 }
 
-// A row as an object; text, integers, reals and nulls as they are. Columns named *_unix_ns become
+// A row as an object; text, integers, reals and nulls as they are; columns named *_unix_ns are
 // times.
 Json RowJson(const Statement& row) {
   Json out = Json::object();
@@ -84,12 +84,10 @@ absl::StatusOr<Json> RowsJson(Database& database, std::string_view sql, std::int
   if (!statement.ok()) return statement.status();
   if (run >= 0) statement->Bind(1, run);
   Json rows = Json::array();
-  for (;;) {
-    const absl::StatusOr<bool> row = statement->Step();
-    if (!row.ok()) return row.status();
-    if (!*row) return rows;
-    rows.push_back(RowJson(*statement));
-  }
+  const absl::Status status =
+      ForEachRow(*statement, [&](const Statement& row) { rows.push_back(RowJson(row)); });
+  if (!status.ok()) return status;
+  return rows;
 }
 
 constexpr char kListSql[] = R"sql(
@@ -100,7 +98,7 @@ SELECT r.id AS run_id, r.published_unix_ns, r.sweep_id, r.world, r.policy, r.mod
     AS throughput_rps,
   (SELECT value FROM metrics m WHERE m.run_id = r.id AND name = 'e2e_ms' AND statistic = 'p50') AS e2e_p50_ms,
   (SELECT value FROM metrics m WHERE m.run_id = r.id AND name = 'e2e_ms' AND statistic = 'p99') AS e2e_p99_ms
-FROM published_runs r ORDER BY r.id)sql";
+FROM published_runs r ORDER BY r.published_unix_ns, r.id)sql";
 
 std::optional<double> NumberOf(const Json& value) {
   return value.is_number() ? std::optional<double>(value.get<double>()) : std::nullopt;
@@ -212,11 +210,20 @@ absl::Status RunDbShow(const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status RunDbCheck(const Flags& flags) {
-  const std::string db = flags.value_or("db", kDefaultDb);
+absl::StatusOr<CheckReport> CheckFile(const std::string& db) {
   const absl::StatusOr<std::unique_ptr<Store>> store = Store::OpenForReading(db);
   if (!store.ok()) return store.status();
-  const absl::StatusOr<CheckReport> report = CheckStore(**store);
+  return CheckStore(**store);
+}
+
+absl::Status RunDbCheck(const Flags& flags) {
+  const std::string db = flags.value_or("db", kDefaultDb);
+  const absl::StatusOr<CheckReport> report = CheckFile(db);
+  // Too damaged to be checked is an answer, too.
+  if (absl::IsDataLoss(report.status()) && flags.given("json")) {
+    const std::string problem(report.status().message());
+    PrintJson({{"db", db}, {"ok", false}, {"problems", Json::array({problem})}});
+  }
   if (!report.ok()) return report.status();
   if (flags.given("json")) {
     PrintJson({{"db", db},

@@ -4,6 +4,7 @@
 #include <boost/program_options.hpp>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "experiments/text.h"
 
 namespace schedtwin::cli {
@@ -15,6 +16,48 @@ namespace po = boost::program_options;
 std::string BareName(std::string name) {
   name.erase(0, name.find_first_not_of('-'));
   return name.substr(0, name.find('='));
+}
+
+// What Boost calls arguments that are no flags; a user can type it, too.
+constexpr char kArgument[] = "argument";
+
+absl::Status UnknownFlag(std::string_view name, const std::vector<std::string_view>& names) {
+  std::string mend = "; `--help` lists the flags";
+  if (const auto found = Nearest(name, names); found.has_value()) {
+    mend = Cat("; did you mean '--", *found, "'?");
+  }
+  return absl::InvalidArgumentError(Cat("unknown flag '--", name, "'", mend));
+}
+
+// Boost's exceptions end here.
+absl::StatusOr<std::vector<po::option>> ParseWords(std::span<const std::string> words,
+                                                   po::options_description known,
+                                                   const std::vector<std::string_view>& names) {
+  known.add_options()(kArgument, po::value<std::vector<std::string>>(), "");
+  po::positional_options_description positional;
+  positional.add(kArgument, -1);
+  std::vector<std::string> args(words.begin(), words.end());
+  std::replace(args.begin(), args.end(), std::string("-h"), std::string("--help"));
+  try {
+    using namespace po::command_line_style;  // NOLINT
+    return po::command_line_parser(args)
+        .options(known)
+        .positional(positional)
+        .style(allow_long | long_allow_adjacent | long_allow_next)
+        .run()
+        .options;
+  } catch (const po::unknown_option& error) {
+    return UnknownFlag(BareName(error.get_option_name()), names);
+  } catch (const po::invalid_command_line_syntax& error) {
+    const std::string name = BareName(error.get_option_name());
+    const bool missing = error.kind() == po::invalid_syntax::missing_parameter ||
+                         error.kind() == po::invalid_syntax::empty_adjacent_parameter;
+    return absl::InvalidArgumentError(Cat("flag '--", name,
+                                          missing ? "' needs a value" : "' takes no value",
+                                          "; `--help` tells more"));
+  } catch (const po::error& error) {
+    return absl::InvalidArgumentError(Cat(std::string(error.what()), "; `--help` tells more"));
+  }
 }
 
 void AppendWrapped(std::string* out, std::string_view text, std::size_t indent) {
@@ -94,42 +137,22 @@ absl::Status Flags::Parse(std::span<const std::string> words) {
       known.add_options()(flag.name.c_str(), po::value<std::string>(), "");
     }
   }
-  known.add_options()("argument", po::value<std::vector<std::string>>(), "");
-  po::positional_options_description positional;
-  positional.add("argument", -1);
-  std::vector<std::string> args(words.begin(), words.end());
-  std::replace(args.begin(), args.end(), std::string("-h"), std::string("--help"));
-  try {
-    using namespace po::command_line_style;  // NOLINT
-    const po::parsed_options parsed = po::command_line_parser(args)
-                                          .options(known)
-                                          .positional(positional)
-                                          .style(allow_long | long_allow_adjacent | long_allow_next)
-                                          .run();
-    for (const po::option& option : parsed.options) {
-      if (option.position_key >= 0) {
-        arguments_.insert(arguments_.end(), option.value.begin(), option.value.end());
-        continue;
-      }
-      std::vector<std::string>& values = values_[option.string_key];
-      values.insert(values.end(), option.value.begin(), option.value.end());
+  const absl::StatusOr<std::vector<po::option>> options = ParseWords(words, known, Names());
+  if (!options.ok()) return options.status();
+  for (const po::option& option : *options) {
+    if (option.position_key >= 0) {
+      arguments_.insert(arguments_.end(), option.value.begin(), option.value.end());
+      continue;
     }
-  } catch (const po::unknown_option& error) {
-    const std::string name = BareName(error.get_option_name());
-    std::string nearest = "; `--help` lists the flags";
-    if (const auto found = Nearest(name, Names()); found.has_value()) {
-      nearest = Cat("; did you mean '--", *found, "'?");
+    if (option.string_key == kArgument) return UnknownFlag(option.string_key, Names());
+    // "--db --json" is a value forgotten; one that does begin so is written --db=--json.
+    if (option.original_tokens.size() > 1 && option.original_tokens[1].starts_with("--")) {
+      return absl::InvalidArgumentError(Cat("flag '--", option.string_key, "' needs a value, but '",
+                                            option.original_tokens[1],
+                                            "' follows; `--help` tells more"));
     }
-    return absl::InvalidArgumentError(Cat("unknown flag '--", name, "'", nearest));
-  } catch (const po::invalid_command_line_syntax& error) {
-    const std::string name = BareName(error.get_option_name());
-    const bool missing = error.kind() == po::invalid_syntax::missing_parameter ||
-                         error.kind() == po::invalid_syntax::empty_adjacent_parameter;
-    return absl::InvalidArgumentError(Cat("flag '--", name,
-                                          missing ? "' needs a value" : "' takes no value",
-                                          "; `--help` tells more"));
-  } catch (const po::error& error) {
-    return absl::InvalidArgumentError(Cat(std::string(error.what()), "; `--help` tells more"));
+    std::vector<std::string>& values = values_[option.string_key];
+    values.insert(values.end(), option.value.begin(), option.value.end());
   }
   for (const Flag& flag : flags_) {
     if (flag.kind == Kind::kValue && list(flag.name).size() > 1) {

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "experiments/cli/flags.h"
 #include "experiments/cli/output.h"
+#include "experiments/cli/watch.h"
 #include "experiments/host.h"
 #include "experiments/text.h"
 
@@ -141,7 +142,7 @@ int ExitStatus(const absl::Status& status) {
     case absl::StatusCode::kUnimplemented:
       return 2;
     case absl::StatusCode::kCancelled:
-      return 130;
+      return InterruptedExitStatus();
     default:
       return 1;
   }

@@ -1,6 +1,7 @@
 // The program `schedtwin`: finds the command, runs it, turns its status into one line on standard
 // error and an exit status: 0 done, 1 the run failed or a check did not hold, 2 the user's input is
-// wrong, 130 interrupted. Each command is one file, cli/<name>.cc. Called by main.cc; one thread.
+// wrong, 130 or 143 interrupted. Each command is one file, cli/<name>.cc. Called by main.cc; one
+// thread.
 #ifndef SCHEDTWIN_EXPERIMENTS_CLI_PROGRAM_H_
 #define SCHEDTWIN_EXPERIMENTS_CLI_PROGRAM_H_
 

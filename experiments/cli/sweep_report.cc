@@ -211,7 +211,9 @@ std::string SweepText(const SweepResult& result) {
   std::string out = Cat("sweep ", result.sweep, ": ", result.rows.size(), " runs in ",
                         Compact(result.wall_s), " s; latencies in ms\n");
   out += SettingsTable(result, analysis, all);
-  if (analysis.frontier.empty()) return out;
+  if (analysis.frontier.empty()) {
+    return out + Cat("\nno frontier: no run has ", Split(result.latency, '.')[0], "\n");
+  }
   out += Cat("\nfrontier of ", result.latency, " against ", analysis.throughput(), ":\n");
   out += SettingsTable(result, analysis, analysis.frontier);
   return out;

@@ -15,9 +15,13 @@ namespace {
 
 // A signal handler can reach nothing but a global.
 std::atomic<bool> interrupted = false;
-static_assert(std::atomic<bool>::is_always_lock_free);
+std::atomic<int> caught = SIGINT;
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
-void OnSignal(int) { interrupted.store(true); }
+void OnSignal(int signal) {
+  caught.store(signal);
+  interrupted.store(true);
+}
 
 }  // namespace
 
@@ -26,16 +30,20 @@ Interrupt::Interrupt() {
   struct sigaction action = {};
   action.sa_handler = OnSignal;
   action.sa_flags = static_cast<int>(SA_RESETHAND);  // the next one ends the program
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    sigaction(kSignals[i], nullptr, &before_[i]);
+    // Who starts us with a signal ignored (nohup, a shell's background) means it.
+    if (before_[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);
+  }
 }
 
 Interrupt::~Interrupt() {
-  signal(SIGINT, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
 }
 
 const std::atomic<bool>* Interrupt::flag() const { return &interrupted; }
+
+int InterruptedExitStatus() { return 128 + caught.load(); }
 
 absl::Status InterruptedError() {
   return absl::CancelledError("interrupted; what had not ended is not in the results file");

@@ -6,6 +6,9 @@
 #ifndef SCHEDTWIN_EXPERIMENTS_CLI_WATCH_H_
 #define SCHEDTWIN_EXPERIMENTS_CLI_WATCH_H_
 
+#include <signal.h>
+
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -26,10 +29,16 @@ class Interrupt {
 
   const std::atomic<bool>* flag() const;
   bool raised() const { return flag()->load(); }
+
+ private:
+  static constexpr std::array<int, 2> kSignals = {SIGINT, SIGTERM};
+  std::array<struct sigaction, 2> before_ = {};  ///< what they did before, for afterwards
 };
 
-/// What a command says when it was interrupted; exit status 130.
+/// What a command says when it was interrupted.
 absl::Status InterruptedError();
+/// The exit status that goes with it: 130 for SIGINT, 143 for SIGTERM, as shells have it.
+int InterruptedExitStatus();
 
 class Progress {
  public:

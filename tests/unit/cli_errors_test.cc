@@ -30,6 +30,10 @@ TEST_P(CliMistake, GetsOneLineAndExitStatus2) {
   program.Write("number.csv",
                 "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,12x,10\n");
   program.Write("text.db", std::string(5000, 'x'));
+  program.Write("empty.db", "");
+  program.Write("huge.textproto",
+                "name: \"o\" model: \"m\" kind: ONE_SHOT host_overhead_ns: 1e300\n"
+                "one_shot { point { units: 1 step_ns: 100 } }\n");
   program.Write("bad.textproto", "policy {\n  nme: \"fifo\"\n}\n");
   program.Write("badparam.textproto",
                 "policy {\n  name: \"vllm_v1\"\n  param { name: \"max_seqs\" value: \"1\" }\n}\n");
@@ -56,6 +60,18 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"FlagWithoutValue", {"sim", "--limit"}, "'--limit' needs a value"},
         Mistake{"SwitchWithValue", {"sim", "--json=yes"}, "'--json' takes no value"},
         Mistake{"FlagTwice", {"sim", "--seed", "1", "--seed", "2"}, "given twice"},
+        Mistake{"ArgumentAsFlag", {"sim", "--argument", "x"}, "unknown flag '--argument'"},
+        Mistake{"FlagAsValue", {"sim", "--db", "--json"}, "flag '--db' needs a value"},
+        Mistake{"SloTwice", {"sim", "--slo", "ttft=1s,ttft=2s"}, "'ttft' is given twice"},
+        Mistake{"SetTwice",
+                {"sim", "--set", "policy=fifo", "--set", "policy.name=fifo"},
+                "'policy.name' is given twice"},
+        Mistake{"SloTooLong", {"sim", "--slo", "tpot=76000000min"}, "at most 365 days"},
+        Mistake{"RangeDown", {"sweep", "--seed", "5..1"}, "range '5..1' must ascend"},
+        Mistake{"FolderToRead", {"db", "list", "--db", "/tmp"}, "no regular file"},
+        Mistake{"NoNameToRead", {"db", "list", "--db", ""}, "is no file for results"},
+        Mistake{"EmptyFileToRead", {"db", "list", "--db", "empty.db"}, "holds no runs yet"},
+        Mistake{"HugeProfile", {"sim", "--profile", "huge.textproto"}, "from 0 to 1e15"},
         Mistake{"ExtraArgument", {"db", "list", "x"}, "unexpected argument 'x'"},
         Mistake{"MissingFile",
                 {"sim", "--trace", "none.csv"},
@@ -79,7 +95,9 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{
             "OtherKind", {"sim", "--policy", "vllm_v1", "--profile", "resnet50-t4"}, "one-shot"},
         Mistake{"OtherModel", {"sim", "--model", "bert"}, "is of model llama3-8b, not 'bert'"},
-        Mistake{"RateScale", {"sim", "--rate-scale", "1e3"}, "--rate-scale cannot be '1e3'"},
+        Mistake{"RateScale",
+                {"sim", "--rate-scale", "1e3"},
+                "--rate-scale: trace.rate_scale cannot be '1e3'"},
         Mistake{"RateScaleZero", {"sim", "--rate-scale", "0"}, "above zero"},
         Mistake{"Limit", {"sim", "--limit", "-5"}, "--limit: trace.limit cannot be '-5'"},
         Mistake{"Duration", {"sim", "--duration", "10"}, "with its unit"},
@@ -140,6 +158,10 @@ TEST(CliErrors, ABrokenFileFailsTheCheckWithStatus1) {
   file.close();
   const Outcome outcome = program.Run({"db", "check"});
   EXPECT_EQ(outcome.status, 1) << outcome.out << outcome.err;
+  const Outcome again = program.Run({"db", "check", "--json"});
+  EXPECT_EQ(again.status, 1);
+  EXPECT_EQ(again.json()["ok"], false) << again.out;
+  EXPECT_FALSE(again.json()["problems"].empty());
 }
 
 TEST(CliHelp, EveryCommandExplainsItselfWithExamples) {

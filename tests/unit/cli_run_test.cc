@@ -105,14 +105,28 @@ TEST(CliSim, ReadsAnExperimentAndFlagsOverrideIt) {
   EXPECT_EQ(MustRun(program, {"sim", again, "--json"})["outcome_digest"], run["outcome_digest"]);
 }
 
+TEST(CliSim, AStoredExperimentNeedsNoDefaults) {
+  const Program program(SCHEDTWIN_BINARY);
+  const json run = MustRun(program, {"sim", "--limit", "20", "--rate-scale", "0.00001", "--json"});
+  const json shown = MustRun(program, {"db", "show", "latest", "--json"});
+  EXPECT_THAT(shown["experiment"].get<std::string>(), HasSubstr("max_num_batched_tokens"));
+  const std::string again = program.Write("again.textproto", shown["experiment"]);
+  EXPECT_EQ(MustRun(program, {"sim", again, "--json"})["outcome_digest"], run["outcome_digest"]);
+  EXPECT_THAT(program.Run({"compare", "1", "2"}).out, HasSubstr("under the same conditions"));
+}
+
 TEST(CliSim, ForPeopleItPrintsATable) {
   const Program program(SCHEDTWIN_BINARY);
   const Outcome outcome = program.Run({"sim", "--limit", "100"});
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.out, HasSubstr("run 1: vllm_v1 in sim, 1 x llama3-8b-a100"));
   EXPECT_THAT(outcome.out, HasSubstr("TTFT"));
-  EXPECT_THAT(outcome.out, HasSubstr("stored in schedtwin.db"));
+  EXPECT_THAT(outcome.out, HasSubstr("stored in schedtwin.db\n")) << "nothing to compare with";
   EXPECT_EQ(outcome.err, "");
+  EXPECT_THAT(program.Run({"sim", "--limit", "100"}).out, HasSubstr("compare latest-1 latest`"));
+  program.Run({"sim", "--limit", "100", "--db", "b.db"});
+  EXPECT_THAT(program.Run({"sim", "--limit", "100", "--db", "b.db"}).out,
+              HasSubstr("compare latest-1 latest --db b.db`"));
 }
 
 TEST(CliSweep, DigestsAndRunNumbersDoNotDependOnJobs) {
@@ -170,6 +184,23 @@ TEST(CliSweep, TakesAxesFromAFile) {
   const Outcome sim = program.Run({"sim", file});
   EXPECT_EQ(sim.status, 2);
   EXPECT_THAT(sim.err, HasSubstr("grid.textproto:2: an experiment with axes is many runs"));
+}
+
+TEST(CliSweep, SaysWhyThereIsNoFrontier) {
+  const Program program(SCHEDTWIN_BINARY);
+  const Outcome outcome =
+      program.Run({"sweep", "--policy", "immediate", "--trace", "synth:poisson:count=20", "--seed",
+                   "1,2", "--latency", "ttft_ms.p99"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("no frontier: no run has ttft_ms"));
+}
+
+TEST(CliSweep, ARangeOfOneValueIsNoAxis) {
+  const Program program(SCHEDTWIN_BINARY);
+  const json sweep = MustRun(
+      program, {"sweep", "--limit", "20", "--seed", "3..3", "--rate-scale", "1,2", "--json"});
+  ASSERT_EQ(sweep["points"].size(), 2u);
+  EXPECT_EQ(sweep["points"][0]["seed"], 3);
 }
 
 TEST(CliCompare, GivesEveryFigureAndTheRelativeDifference) {
@@ -240,6 +271,26 @@ TEST(CliDb, AnInterruptedRunIsRemoved) {
   const json check = MustRun(program, {"db", "check", "--json"});
   EXPECT_EQ(check["abandoned_runs"], 0) << "nothing was left behind";
   EXPECT_EQ(check["published_runs"], 0);
+}
+
+TEST(CliDb, ATerminatedRunSaysSoInItsStatus) {
+  const Program program(SCHEDTWIN_BINARY);
+  const pid_t child = StartLongRun(program);
+  usleep(100'000);
+  kill(child, SIGTERM);
+  EXPECT_EQ(program.Wait(child).status, 143);
+}
+
+TEST(CliDb, AnIgnoredSignalStaysIgnored) {
+  const Program program(SCHEDTWIN_BINARY);
+  signal(SIGINT, SIG_IGN);  // what nohup and a shell's background do
+  const pid_t child = StartLongRun(program);
+  signal(SIGINT, SIG_DFL);
+  usleep(100'000);
+  kill(child, SIGINT);
+  usleep(50'000);
+  EXPECT_EQ(kill(child, SIGTERM), 0);
+  EXPECT_EQ(program.Wait(child).status, 143);
 }
 
 TEST(CliReal, ReplaysTheAzureConversationTrace) {
