@@ -384,6 +384,8 @@ void World::CheckInvariants() const {
     standing[hot.device] += member;
     const std::uint32_t blocks = member ? driver.standing().OwnedBlocks(id) : hot.owned_blocks;
     owned[hot.device] += blocks;
+    const KvPool& pool = driver.memory().pool();
+    if (pool.identifies()) SCHEDTWIN_CHECK(pool.BlockTable(id).size() == blocks);
     if (views_[hot.device].total_blocks > 0) {
       SCHEDTWIN_CHECK(std::uint64_t{blocks} * views_[hot.device].block_tokens >=
                       view.scheduled_tokens());
@@ -394,6 +396,7 @@ void World::CheckInvariants() const {
     SCHEDTWIN_CHECK(pool.total_blocks() == pool.free_blocks() + pool.fenced_blocks() + owned[i]);
     SCHEDTWIN_CHECK(standing[i] == drivers_[i]->standing().size());
     SCHEDTWIN_CHECK(views_[i].free_blocks == pool.free_blocks());
+    SCHEDTWIN_CHECK(views_[i].fenced_blocks == pool.fenced_blocks());
   }
 }
 
