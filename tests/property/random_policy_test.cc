@@ -23,11 +23,7 @@
 namespace schedtwin {
 namespace {
 
-#ifdef SCHEDTWIN_HARDENED
 constexpr std::uint64_t kSeeds = 3000;
-#else
-constexpr std::uint64_t kSeeds = 600;
-#endif
 
 /// What kind of run a seed stands for.
 struct Shape {
