@@ -11,6 +11,9 @@
 namespace schedtwin {
 namespace {
 
+// Later than this the run ends: sums of times stay far from overflow.
+constexpr Time kLastInstant = Time::Nanos(std::int64_t{1} << 62);
+
 std::uint32_t SmallerLimit(std::uint32_t a, std::uint32_t b) {
   return a == 0 ? b : b == 0 ? a : std::min(a, b);
 }
@@ -53,9 +56,9 @@ World::World(const WorldOptions& options, Policy* policy, TimeSource* time_sourc
     view.max_model_len_tokens = info.max_model_len_tokens;
     max_model_len_tokens_ = SmallerLimit(max_model_len_tokens_, info.max_model_len_tokens);
     const std::uint64_t held_tokens = std::uint64_t{info.total_blocks} * info.block_tokens;
-    max_model_len_tokens_ = SmallerLimit(
-        max_model_len_tokens_,
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(held_tokens, 0xffffffffu)));
+    max_model_len_tokens_ =
+        SmallerLimit(max_model_len_tokens_,
+                     static_cast<std::uint32_t>(std::min<std::uint64_t>(held_tokens, 0xffffffffu)));
     max_step_tokens_ = SmallerLimit(max_step_tokens_, info.max_step_tokens);
     drivers_.push_back(std::make_unique<DeviceDriver>(core_.get(), devices[i].port, this, &view,
                                                       &clocks_[i], devices[i].model,
@@ -91,6 +94,9 @@ RunSummary World::Loop() {
     const Time next = core_->turns.empty() ? core_->events.NextTime() : core_->now;
     if (next.infinite() && !time_source_->MayWake()) {
       return Summary(RunResult::kStalled, "nothing is planned; " + StallDetail());
+    }
+    if (next > kLastInstant && !next.infinite()) {
+      return Summary(RunResult::kStalled, "time has passed 146 years; " + StallDetail());
     }
     LatchAll(time_source_->Advance(next));
     if (!RunInstant()) {
@@ -223,6 +229,7 @@ void World::DeliverReply(std::uint32_t device) {
     // In simulation the end of the step just begun is often the next thing to happen anywhere.
     if (!core_->events.FrontIs(EventKind::kReply, device)) return;
     const Time next = core_->events.NextTime();
+    if (next > kLastInstant) return;  // for the loop to see
     LatchAll(time_source_->Advance(next));
     // A real clock may have woken early, or with more than this.
     if (core_->now != next || !core_->events.PopFrontIf(EventKind::kReply, device)) return;

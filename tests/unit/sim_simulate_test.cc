@@ -1,0 +1,36 @@
+// Simulate as a whole: ends of runs that only a simulated clock can reach.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+
+#include "policies/registry.h"
+#include "sim/simulate.h"
+#include "tests/support/fakes.h"
+
+namespace schedtwin {
+namespace {
+
+// A profile may say eleven days a step; enough steps of it would overflow int64 nanoseconds.
+TEST(Simulate, TimeThatRunsOutEndsTheRunAsAStall) {
+  const StepTimeModel model =
+      StepTimeModel::Linear(Duration::Nanos(1'000'000'000'000'000), Duration::Nanos(0));
+  SimSetup setup;
+  setup.model = &model;
+  setup.device.kind = ModelKind::kOneShot;
+  std::vector<RequestSpec> specs(6000);
+  ListSource source(std::move(specs));
+  RequestSource* sources[] = {&source};
+  Parameters parameters;
+  std::string error;
+  const PolicyInfo* info = FindPolicy("fifo");
+  ASSERT_TRUE(Parameters::Parse(info->parameters, {}, &parameters, &error)) << error;
+  const std::unique_ptr<Policy> policy = info->create(parameters);
+  const RunSummary summary = Simulate(setup, policy.get(), sources, nullptr, {});
+  EXPECT_EQ(summary.result, RunResult::kStalled);
+  EXPECT_NE(summary.detail.find("146 years"), std::string::npos) << summary.detail;
+  EXPECT_GT(summary.ended[static_cast<int>(EndReason::kCompleted)], 4000u);
+}
+
+}  // namespace
+}  // namespace schedtwin
