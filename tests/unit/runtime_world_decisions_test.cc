@@ -269,6 +269,11 @@ TEST(WorldRefusal, PlansThatCannotBe) {
        [](M m) {
          return m.LaunchEntry(kIdle, {kAway, 1}, {.latest = Time::Nanos(24)});
        }},
+  });
+}
+
+TEST(WorldRefusal, AmendmentsThatCannotBe) {
+  ExpectRefused({
       {"member", Refusal::kDuplicateEntry,
        [](M m) {
          const Entry entry{kMember, 1};
@@ -354,7 +359,8 @@ TEST(WorldRefusal, WhatThisWorldHasNoMechanicsFor) {
 }
 
 /// A refusal of Memory is a `false`; its reason is in the counts.
-RefusalCase MemoryCase(const char* what, Refusal expect, std::function<bool(const Middle&)> ask) {
+RefusalCase MemoryCase(const char* what, Refusal expect,
+                       const std::function<bool(const Middle&)>& ask) {
   return {what, expect, [=](M m) { return ask(m) ? Refusal::kNone : expect; }};
 }
 
