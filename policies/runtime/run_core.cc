@@ -26,7 +26,6 @@ void RunCore::EndRequest(std::uint32_t id, EndReason reason, Time end) {
   const RequestCold& cold = requests.cold(id);
   const RequestFate& fate = requests.fate(id);
   SCHEDTWIN_CHECK(hot.state == RequestState::kWaiting && hot.owned_blocks == 0);
-  const bool one_shot = cold.spec.prompt_tokens == 0;
   outcome.AddRequest(HashWords(
       {id, static_cast<std::uint64_t>(reason) | (std::uint64_t{cold.preemptions} << 8),
        hot.output_tokens, fate.token_hash, static_cast<std::uint64_t>(fate.first_token.ns()),
@@ -42,7 +41,7 @@ void RunCore::EndRequest(std::uint32_t id, EndReason reason, Time end) {
     record.reason = reason;
     record.prompt_tokens = cold.spec.prompt_tokens;
     record.output_tokens = hot.output_tokens;
-    record.units = one_shot ? hot.units : 0;
+    record.units = kind == ModelKind::kOneShot ? hot.units : 0;
     record.tenant = cold.spec.tenant;
     record.request_class = cold.spec.request_class;
     record.priority = cold.spec.priority;

@@ -76,6 +76,7 @@ class TurnSet {
 
 struct RunCore {
   Time now;
+  ModelKind kind = ModelKind::kDecoder;
   RequestTable requests;
   PlanTable plans;
   EventQueue events;

@@ -44,6 +44,7 @@ World::World(const WorldOptions& options, Policy* policy, TimeSource* time_sourc
   clocks_.resize(devices.size());
   inbox_.resize(devices.size());
   kind_ = devices[0].port->info().kind;
+  core_->kind = kind_;
   for (std::uint32_t i = 0; i < devices.size(); ++i) {
     const DeviceInfo info = devices[i].port->info();
     SCHEDTWIN_CHECK(info.kind == kind_);

@@ -32,5 +32,30 @@ TEST(Simulate, TimeThatRunsOutEndsTheRunAsAStall) {
   EXPECT_GT(summary.ended[static_cast<int>(EndReason::kCompleted)], 4000u);
 }
 
+// A trace of a decoder's service may drive a one-shot model as it is: its tokens then mean nothing.
+TEST(Simulate, AOneShotRequestIsRecordedByItsUnitsWhateverElseItsTraceSays) {
+  const StepTimeModel model = StepTimeModel::Linear(Duration::Nanos(0), Duration::Nanos(10));
+  SimSetup setup;
+  setup.model = &model;
+  setup.device.kind = ModelKind::kOneShot;
+  RequestSpec spec;
+  spec.prompt_tokens = 100;
+  spec.output_tokens = 7;
+  spec.units = 3;
+  ListSource source({spec});
+  RequestSource* sources[] = {&source};
+  Parameters parameters;
+  std::string error;
+  const PolicyInfo* info = FindPolicy("immediate");
+  ASSERT_TRUE(Parameters::Parse(info->parameters, {}, &parameters, &error)) << error;
+  const std::unique_ptr<Policy> policy = info->create(parameters);
+  RecordingRecorder recorder;
+  Simulate(setup, policy.get(), sources, &recorder, {});
+  ASSERT_EQ(recorder.requests.size(), 1u);
+  EXPECT_EQ(recorder.requests[0].units, 3u);
+  EXPECT_EQ(recorder.requests[0].output_tokens, 0u);
+  EXPECT_EQ(recorder.requests[0].end.ns(), 30);
+}
+
 }  // namespace
 }  // namespace schedtwin
