@@ -57,5 +57,28 @@ TEST(Simulate, AOneShotRequestIsRecordedByItsUnitsWhateverElseItsTraceSays) {
   EXPECT_EQ(recorder.requests[0].end.ns(), 30);
 }
 
+// More entries than the command ring holds: the device makes room in the middle of the step.
+TEST(Simulate, AStepMayHaveMoreEntriesThanTheCommandRing) {
+  const StepTimeModel model = StepTimeModel::Linear(Duration::Nanos(0), Duration::Nanos(10));
+  SimSetup setup;
+  setup.model = &model;
+  setup.device.kind = ModelKind::kOneShot;
+  ListSource source(std::vector<RequestSpec>(5000));
+  RequestSource* sources[] = {&source};
+  Parameters parameters;
+  std::string error;
+  const PolicyInfo* info = FindPolicy("dynamic_batch");
+  const std::pair<std::string, std::string> settings[] = {{"max_batch_size", "5000"}};
+  ASSERT_TRUE(Parameters::Parse(info->parameters, settings, &parameters, &error)) << error;
+  const std::unique_ptr<Policy> policy = info->create(parameters);
+  RecordingRecorder recorder;
+  const RunSummary summary =
+      Simulate(setup, policy.get(), sources, &recorder, {.steps = true, .log = false});
+  EXPECT_EQ(summary.steps, 1u);
+  ASSERT_EQ(recorder.steps.size(), 1u);
+  EXPECT_EQ(recorder.steps[0].units, 5000u);
+  EXPECT_EQ(recorder.steps[0].end.ns(), 50'000);
+}
+
 }  // namespace
 }  // namespace schedtwin
