@@ -22,10 +22,9 @@ constexpr std::array<const Command*, 9> kCommands = {
 std::string ProgramHelp() {
   std::string out =
       "usage: schedtwin COMMAND [ARGUMENT...]\n\n"
-      "A twin for inference schedulers: one compiled policy runs in a simulator and on real "
-      "devices, and\n"
-      "both runs land in one SQLite file.\n\nCommands (`schedtwin COMMAND --help` explains "
-      "each):\n";
+      "A twin for inference schedulers: a policy is written once and replayed against production\n"
+      "traffic in a calibrated simulator; every run lands in one SQLite file.\n\n"
+      "Commands (`schedtwin COMMAND --help` explains each):\n";
   for (const Command* command : kCommands) {
     std::string name(command->name);
     name.resize(14, ' ');
