@@ -30,6 +30,9 @@ struct Handle {
   constexpr std::uint64_t word() const {
     return (static_cast<std::uint64_t>(generation) << 32) | slot;
   }
+  static constexpr Handle FromWord(std::uint64_t word) {
+    return {static_cast<std::uint32_t>(word), static_cast<std::uint32_t>(word >> 32)};
+  }
 };
 
 using RequestId = Id<struct RequestTag>;  ///< numbered from 0 in order of arrival

@@ -1,8 +1,9 @@
 #include "policies/dynamic_batch/dynamic_batch.h"
 
-#include <algorithm>
 #include <array>
 #include <memory>
+
+#include "policies/parts/batch_limit.h"
 
 namespace schedtwin {
 namespace {
@@ -45,10 +46,7 @@ DynamicBatch::DynamicBatch(const Parameters& parameters)
 
 void DynamicBatch::OnStart(Context& context) {
   idle_.AddAll(context);
-  for (const DeviceView& device : context.devices()) {
-    if (device.max_step_tokens > 0)
-      max_batch_size_ = std::min(max_batch_size_, device.max_step_tokens);
-  }
+  max_batch_size_ = BatchLimit(context, max_batch_size_);
 }
 
 bool DynamicBatch::Due(const Context& context) const {

@@ -106,14 +106,15 @@ void DeviceDriver::StartIfIdle() {
       DropHead(PlanEnd::kEmpty);
       continue;
     }
-    if (plan.standing && standing_.Growth() > view_->free_blocks) {
+    const std::uint32_t growth = plan.standing ? standing_.Growth() : 0;
+    if (growth > view_->free_blocks) {
       DropHead(PlanEnd::kMemory);
       continue;
     }
     plan.state = PlanState::kRunning;
     plan.start = core_->now;
     running_ = &plan;
-    Submit(id, plan, plan.standing ? standing_.Growth() : 0);
+    Submit(id, plan, growth);
   }
 }
 

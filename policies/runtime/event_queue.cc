@@ -93,7 +93,8 @@ void EventQueue::SiftDown(std::size_t position, Node node) {
 
 void EventQueue::Latch(Time now) {
   // The due nodes are a subtree at the root. Their times become equal, and then only that subtree,
-  // small, needs its order again: lift each due node in order of position, parents first.
+  // small, needs its order again: lift each due node in order of position, parents first; level by
+  // level is that order.
   if (has_front_) {
     has_front_ = false;
     PushHeap(front_);
@@ -108,7 +109,6 @@ void EventQueue::Latch(Time now) {
     }
   }
   for (const std::size_t position : due) heap_[position].time_ns = now.ns();
-  std::sort(due.begin(), due.end());
   for (const std::size_t position : due) SiftUp(position, heap_[position]);
 }
 

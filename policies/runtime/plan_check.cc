@@ -18,13 +18,7 @@ Launched DeviceDriver::Launch(const Plan& plan) {
   record.state = PlanState::kQueued;
   record.steps_done = 0;
   record.cut = false;
-  record.entries.assign(plan.entries.begin(), plan.entries.end());
-  record.standing = plan.standing;
-  record.late_binding = plan.late_binding;
-  record.max_steps = plan.max_steps;
-  record.padding_tokens = plan.padding_tokens;
-  record.earliest = plan.earliest;
-  record.latest = plan.latest;
+  record.Take(plan);
   Promise(record);
   queue_.push_back(answer.id);
   view_->queued = static_cast<std::uint32_t>(queue_.size());
@@ -171,13 +165,7 @@ Launched DeviceDriver::Amend(PlanId id, const Plan& replacement) {
   Launched answer = Check(replacement);
   answer.id = id;
   if (answer.ok()) {
-    plan->entries.assign(replacement.entries.begin(), replacement.entries.end());
-    plan->standing = replacement.standing;
-    plan->late_binding = replacement.late_binding;
-    plan->max_steps = replacement.max_steps;
-    plan->padding_tokens = replacement.padding_tokens;
-    plan->earliest = replacement.earliest;
-    plan->latest = replacement.latest;
+    plan->Take(replacement);
     core_->to_start.push_back(view_->id.value);  // its window may be open by now
   }
   Promise(*plan);

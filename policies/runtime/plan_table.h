@@ -43,6 +43,17 @@ struct PlanRecord {
   Time latest;
   Time start;
   PlanEnd why = PlanEnd::kSteps;
+
+  /// All that a policy says in a plan, but for the device.
+  void Take(const Plan& plan) {
+    entries.assign(plan.entries.begin(), plan.entries.end());
+    standing = plan.standing;
+    late_binding = plan.late_binding;
+    max_steps = plan.max_steps;
+    padding_tokens = plan.padding_tokens;
+    earliest = plan.earliest;
+    latest = plan.latest;
+  }
 };
 
 class PlanTable {

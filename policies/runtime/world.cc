@@ -154,8 +154,7 @@ void World::Dispatch(const Event& event) {
       return;
     case EventKind::kPlanStarting:
     case EventKind::kPlanRetry: {
-      const PlanId plan{static_cast<std::uint32_t>(event.word),
-                        static_cast<std::uint32_t>(event.word >> 32)};
+      const PlanId plan = PlanId::FromWord(event.word);
       if (event.kind == EventKind::kPlanStarting && core_->plans.Find(plan) != nullptr) {
         DeliverPlanStarting(event.index, plan);
       } else {
@@ -165,8 +164,7 @@ void World::Dispatch(const Event& event) {
     }
     case EventKind::kPlanDropped: {
       DeviceDriver& driver = *drivers_[event.index];
-      DeliverDone(driver, driver.DroppedDone({static_cast<std::uint32_t>(event.word),
-                                              static_cast<std::uint32_t>(event.word >> 32)}));
+      DeliverDone(driver, driver.DroppedDone(PlanId::FromWord(event.word)));
       return;
     }
   }

@@ -4,6 +4,8 @@
 #include <array>
 #include <memory>
 
+#include "policies/parts/batch_limit.h"
+
 namespace schedtwin {
 namespace {
 
@@ -62,11 +64,7 @@ StaticBatch::StaticBatch(const Parameters& parameters)
 void StaticBatch::OnStart(Context& context) {
   batches_.resize(context.devices().size());
   idle_.AddAll(context);
-  for (const DeviceView& device : context.devices()) {
-    if (device.max_step_tokens > 0) {
-      max_batch_size_ = std::min(max_batch_size_, device.max_step_tokens);
-    }
-  }
+  max_batch_size_ = BatchLimit(context, max_batch_size_);
 }
 
 void StaticBatch::OnArrival(Context& context, RequestId request) {

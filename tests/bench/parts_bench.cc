@@ -2,7 +2,6 @@
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -12,6 +11,7 @@
 #include "policies/profile/step_time.h"
 #include "policies/runtime/digest.h"
 #include "policies/runtime/kv_pool.h"
+#include "tests/support/data.h"
 #include "traces/open.h"
 #include "traces/reader.h"
 #include "traces/source.h"
@@ -68,9 +68,7 @@ BENCHMARK(BM_PredictDecode);
 
 // Text in memory: parsing without the disk.
 void BM_TraceRead(benchmark::State& state) {
-  const char* root = std::getenv("SCHEDTWIN_DATA");
-  const std::string path = (root != nullptr ? std::string(root) : std::string("../shared/data")) +
-                           "/traces/azure-llm-2023/AzureLLMInferenceTrace_conv.csv";
+  const std::string path = AzureConvFile();
   if (!std::filesystem::exists(path)) return state.SkipWithError("the real trace is not here");
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();

@@ -6,8 +6,6 @@
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,6 +15,7 @@
 #include "policies/profile/profile.h"
 #include "policies/registry.h"
 #include "sim/simulate.h"
+#include "tests/support/data.h"
 #include "traces/open.h"
 #include "traces/source.h"
 
@@ -59,14 +58,6 @@ void RunOften(benchmark::State& state, const SimSetup& setup, const char* policy
   state.counters["requests/s"] = rate(summary.requests, Counter::kIsRate);
   state.counters["s/step"] = rate(summary.steps, each);
   state.counters["s/event"] = rate(summary.events, each);
-}
-
-/// The real service where its trace is, else its built-in twin; the benchmark's label says which.
-std::string AzureConv() {
-  const char* root = std::getenv("SCHEDTWIN_DATA");
-  const std::string path = (root != nullptr ? std::string(root) : std::string("../shared/data")) +
-                           "/traces/azure-llm-2023/AzureLLMInferenceTrace_conv.csv";
-  return std::filesystem::exists(path) ? path : "synth:azure_conv";
 }
 
 void BM_AzureConvVllm(benchmark::State& state) {

@@ -6,8 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
@@ -18,6 +16,7 @@
 #include "policies/api/rng.h"
 #include "policies/profile/profile.h"
 #include "sim/simulate.h"
+#include "tests/support/data.h"
 #include "tests/unit/policy_testing.h"
 #include "traces/open.h"
 #include "traces/source.h"
@@ -109,14 +108,6 @@ std::vector<RequestSpec> Requests(const std::string& spec, std::uint64_t seed,
   RequestSpec request;
   while ((*source)->Next(&request) == Pull::kRequest) requests.push_back(request);
   return requests;
-}
-
-/// The real service where its trace is, else its built-in twin.
-std::string AzureConv() {
-  const char* root = std::getenv("SCHEDTWIN_DATA");
-  const std::string path = (root != nullptr ? std::string(root) : std::string("../shared/data")) +
-                           "/traces/azure-llm-2023/AzureLLMInferenceTrace_conv.csv";
-  return std::filesystem::exists(path) ? path : "synth:azure_conv";
 }
 
 /// One replica near saturation, or three; blocks for the longest request and little more if scarce.

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <cstdlib>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "tests/support/data.h"
 #include "tests/unit/cli_testing.h"
 
 namespace schedtwin {
@@ -294,9 +294,7 @@ TEST(CliDb, AnIgnoredSignalStaysIgnored) {
 }
 
 TEST(CliReal, ReplaysTheAzureConversationTrace) {
-  const char* data = std::getenv("SCHEDTWIN_DATA");
-  const std::string trace = std::string(data == nullptr ? "" : data) +
-                            "/traces/azure-llm-2023/AzureLLMInferenceTrace_conv.csv";
+  const std::string trace = AzureConvFile();
   if (!std::filesystem::exists(trace)) GTEST_SKIP() << "no " << trace;
   const Program program(SCHEDTWIN_BINARY);
   const json run = MustRun(program, {"sim", "--trace", trace, "--record", "summary", "--json"});

@@ -19,20 +19,12 @@
 
 #include "policies/profile/profile.h"
 #include "policies/profile/step_time.h"
+#include "tests/support/data.h"
 
 namespace schedtwin {
 namespace {
 
-#ifndef SCHEDTWIN_DATA
-#define SCHEDTWIN_DATA "../shared/data"
-#endif
-
-std::string DataPath(const std::string& file) {
-  const char* root = std::getenv("SCHEDTWIN_DATA");
-  return std::string(root != nullptr ? root : SCHEDTWIN_DATA) + "/" + file;
-}
-
-bool HasData() { return std::ifstream(DataPath("published-figures.csv")).good(); }
+bool HasData() { return std::ifstream(DataFile("published-figures.csv")).good(); }
 
 constexpr char kNoData[] = "the public data is not here; set SCHEDTWIN_DATA to its folder";
 constexpr char kVidurMlp[] = "vidur/profiling/compute/a100/meta-llama/Meta-Llama-3-8B/mlp.csv";
@@ -49,7 +41,7 @@ Row SplitRow(const std::string& line) {
 
 std::vector<Row> ReadCsv(const std::string& file) {
   std::vector<Row> rows;
-  std::ifstream in(DataPath(file));
+  std::ifstream in(DataFile(file));
   for (std::string line; std::getline(in, line);) rows.push_back(SplitRow(line));
   return rows;
 }
@@ -57,7 +49,7 @@ std::vector<Row> ReadCsv(const std::string& file) {
 /// Numeric rows of a gzipped CSV of at most three columns, header left out.
 std::vector<std::array<double, 3>> ReadGzip(const std::string& file) {
   std::vector<std::array<double, 3>> rows;
-  std::FILE* pipe = ::popen(("gzip -dc '" + DataPath(file) + "'").c_str(), "r");
+  std::FILE* pipe = ::popen(("gzip -dc '" + DataFile(file) + "'").c_str(), "r");
   if (pipe == nullptr) return rows;
   std::array<char, 256> line = {};
   while (std::fgets(line.data(), static_cast<int>(line.size()), pipe) != nullptr) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/data.h"
 #include "traces/open.h"
 #include "traces/stats.h"
 
@@ -56,17 +57,11 @@ TEST(TraceStats, WhatCannotBeSaidIsAbsent) {
 }
 
 // Real files, where they are.
-std::string DataFile(const std::string& name) {
-  const char* root = std::getenv("SCHEDTWIN_DATA");
-  return (root != nullptr ? std::string(root) : std::string("../shared/data")) +
-         "/traces/azure-llm-2023/" + name;
-}
-
 bool IsMissing(const std::string& path) { return !std::filesystem::exists(path); }
 constexpr char kSkipped[] = " is not here; set SCHEDTWIN_DATA to the folder of the data";
 
 TEST(TraceStats, AzureCodeHasThePublishedFigures) {
-  const std::string path = DataFile("AzureLLMInferenceTrace_code.csv");
+  const std::string path = DataFile("traces/azure-llm-2023/AzureLLMInferenceTrace_code.csv");
   if (IsMissing(path)) GTEST_SKIP() << path << kSkipped;
   const auto trace = OpenTrace({.spec = path});
   ASSERT_TRUE(trace.ok()) << trace.status();
@@ -84,7 +79,7 @@ TEST(TraceStats, AzureCodeHasThePublishedFigures) {
 }
 
 TEST(TraceStats, AzureConvHasThePublishedFigures) {
-  const std::string path = DataFile("AzureLLMInferenceTrace_conv.csv");
+  const std::string path = AzureConvFile();
   if (IsMissing(path)) GTEST_SKIP() << path << kSkipped;
   const auto trace = OpenTrace({.spec = path});
   ASSERT_TRUE(trace.ok()) << trace.status();
@@ -130,7 +125,7 @@ double KolmogorovDistance(const Trace& a, const Trace& b, std::uint32_t TraceRow
 }
 
 TEST(TraceStats, TheTwinOfAzureConvIsCloseToTheFile) {
-  const std::string path = DataFile("AzureLLMInferenceTrace_conv.csv");
+  const std::string path = AzureConvFile();
   if (IsMissing(path)) GTEST_SKIP() << path << kSkipped;
   const auto real = OpenTrace({.spec = path});
   const auto twin = OpenTrace({.spec = "synth:azure_conv"});
