@@ -25,6 +25,9 @@ void ModelDevice::Notify(Time now) {
         --standing_;
         standing_context_tokens_ -= command.context_tokens;
         break;
+      case CommandKind::kBlock:
+      case CommandKind::kEnd:
+        break;
       case CommandKind::kEntry:
         AddEntry(command);
         break;

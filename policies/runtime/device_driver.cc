@@ -5,28 +5,17 @@
 #include "policies/runtime/check.h"
 
 namespace schedtwin {
-namespace {
-
-// Small, so that it stays in the nearest cache; a step with more entries fills it several times.
-constexpr std::uint32_t kLog2Commands = 8;
-
-}  // namespace
 
 DeviceDriver::DeviceDriver(RunCore* core, DevicePort* port, ReplySink* replies, DeviceView* view,
                            StandingClock* clock, const StepTimeModel* model, bool identify_blocks)
     : core_(core),
-      port_(port),
       info_(port->info()),
       view_(view),
       model_(model),
-      commands_(kLog2Commands),
+      sender_(port, &core->now),
       standing_(&core->requests, clock, info_.total_blocks == 0 ? 0 : info_.block_tokens),
-      memory_(core, view, &standing_, identify_blocks) {
-  port_->Attach(view_->id, &commands_, replies);
-}
-
-void DeviceDriver::Send(const DeviceCommand& command) {
-  while (!commands_.Push(command)) port_->Notify(core_->now);  // full: the device makes room
+      memory_(core, view, &standing_, &sender_, identify_blocks) {
+  port->Attach(view_->id, sender_.ring(), replies);
 }
 
 // ---- Standing set ----
@@ -43,7 +32,7 @@ Refusal DeviceDriver::Join(std::uint32_t id) {
   }
   if (hot.scheduled_tokens > memory_.Capacity(hot)) return Refusal::kNoCapacity;
   if (const Refusal why = CheckQueueForJoin(id, hot); why != Refusal::kNone) return why;
-  Send({.kind = CommandKind::kJoin, .request = id, .context_tokens = hot.scheduled_tokens});
+  sender_.Send({.kind = CommandKind::kJoin, .request = id, .context_tokens = hot.scheduled_tokens});
   standing_.Join(id);
   view_->standing = standing_.size();
   return Refusal::kNone;
@@ -57,7 +46,8 @@ Refusal DeviceDriver::Leave(std::uint32_t id) {
   if (memory_.in_transaction()) return Refusal::kBadArgument;
   standing_.Leave(id);
   view_->standing = standing_.size();
-  Send({.kind = CommandKind::kLeave, .request = id, .context_tokens = hot.scheduled_tokens});
+  sender_.Send(
+      {.kind = CommandKind::kLeave, .request = id, .context_tokens = hot.scheduled_tokens});
   return Refusal::kNone;
 }
 
@@ -89,6 +79,10 @@ void DeviceDriver::Detach(std::uint32_t id) {
   if (core_->requests.hot(id).in_flight > 0) Unqueue(id);
   if (core_->requests.hot(id).state == RequestState::kStanding) Leave(id);
   memory_.Drop(id);
+}
+
+void DeviceDriver::Forget(std::uint32_t id) {
+  if (memory_.pool().identifies()) sender_.Send({.kind = CommandKind::kEnd, .request = id});
 }
 
 // ---- Queue ----
@@ -181,13 +175,13 @@ void DeviceDriver::Submit(PlanId id, PlanRecord& plan, std::uint32_t standing_gr
     standing_.OnStepSubmitted();
   }
   memory_.OnStepSubmitted();
-  Send({.kind = CommandKind::kStep,
-        .standing = plan.standing,
-        .tokens = plan.padding_tokens,
-        .plan = id,
-        .step = plan.steps_done,
-        .entries = static_cast<std::uint32_t>(plan.entries.size())});
-  port_->Notify(core_->now);
+  sender_.Send({.kind = CommandKind::kStep,
+                .standing = plan.standing,
+                .tokens = plan.padding_tokens,
+                .plan = id,
+                .step = plan.steps_done,
+                .entries = static_cast<std::uint32_t>(plan.entries.size())});
+  sender_.Notify();
 }
 
 bool DeviceDriver::Decodes(const RequestHot& hot, const Entry& entry, const EntryMark& mark) const {
@@ -198,11 +192,11 @@ bool DeviceDriver::Decodes(const RequestHot& hot, const Entry& entry, const Entr
 void DeviceDriver::SubmitEntries(const PlanRecord& plan) {
   for (std::size_t i = 0; i < plan.entries.size(); ++i) {
     const Entry& entry = plan.entries[i];
-    Send({.kind = CommandKind::kEntry,
-          .decode = Decodes(core_->requests.hot(entry.request.value), entry, plan.marks[i]),
-          .request = entry.request.value,
-          .tokens = entry.tokens,
-          .context_tokens = plan.marks[i].context_tokens});
+    sender_.Send({.kind = CommandKind::kEntry,
+                  .decode = Decodes(core_->requests.hot(entry.request.value), entry, plan.marks[i]),
+                  .request = entry.request.value,
+                  .tokens = entry.tokens,
+                  .context_tokens = plan.marks[i].context_tokens});
   }
 }
 
@@ -297,6 +291,7 @@ void DeviceDriver::FinishRequests(Time end) {
   std::sort(finished_ids_.begin(), finished_ids_.end());
   for (const std::uint32_t id : finished_ids_) {
     Detach(id);
+    Forget(id);
     core_->EndRequest(id, EndReason::kCompleted, end);
     finished_.push_back({id});
   }

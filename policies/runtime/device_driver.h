@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "policies/profile/step_time.h"
+#include "policies/runtime/command_sender.h"
 #include "policies/runtime/device_memory.h"
 #include "policies/runtime/device_port.h"
 #include "policies/runtime/run_core.h"
@@ -42,6 +43,8 @@ class DeviceDriver {
   void Unqueue(std::uint32_t id);
   /// Takes a request off the device: out of the queue and the standing set, blocks given back.
   void Detach(std::uint32_t id);
+  /// Tells the device that a request, detached before, is over.
+  void Forget(std::uint32_t id);
 
   /// Starts the plan at the head of the queue if nothing runs.
   void StartIfIdle();
@@ -88,7 +91,6 @@ class DeviceDriver {
   void SubmitEntries(const PlanRecord& plan);
   bool Decodes(const RequestHot& hot, const Entry& entry, const EntryMark& mark) const;
   StepInFlight ShapeOf(const PlanRecord& plan) const;
-  void Send(const DeviceCommand& command);
   /// Tokens of a step for requests that have left the standing set while it ran.
   void BookDeparted(Time end);
   void BookEntry(const Entry& entry, const EntryMark& mark, const DeviceReply& reply);
@@ -104,11 +106,10 @@ class DeviceDriver {
   std::uint32_t ListedGrowth(const PlanRecord& plan) const;
 
   RunCore* core_;
-  DevicePort* port_;
   DeviceInfo info_;
   DeviceView* view_;
   const StepTimeModel* model_;
-  CommandRing commands_;
+  CommandSender sender_;
   StandingSet standing_;
   DeviceMemory memory_;
 

@@ -6,10 +6,12 @@
 
 namespace schedtwin {
 
-DeviceMemory::DeviceMemory(RunCore* core, DeviceView* view, StandingSet* standing, bool identify)
+DeviceMemory::DeviceMemory(RunCore* core, DeviceView* view, StandingSet* standing,
+                           CommandSender* sender, bool identify)
     : core_(core),
       view_(view),
       standing_(standing),
+      sender_(sender),
       pool_(view->total_blocks, view->block_tokens, identify) {
   Sync();
 }
@@ -46,6 +48,7 @@ Refusal DeviceMemory::TryReserve(std::uint32_t id, std::uint32_t tokens) {
     undo_.push_back(
         {id, hot.device, hot.owned_blocks, hot.scheduled_tokens, missing, hot.epoch, false});
   }
+  if (missing > 0 && pool_.identifies()) Announce(id, hot.owned_blocks);
   hot.device = view_->id.value;
   hot.owned_blocks += missing;
   Sync();
@@ -78,7 +81,10 @@ void DeviceMemory::Drop(std::uint32_t id) {
 
 void DeviceMemory::GrowStanding(std::uint32_t blocks) {
   if (pool_.identifies()) {
-    standing_->ForEachGrowing([this](std::uint32_t id) { SCHEDTWIN_CHECK(pool_.Take(id, 1)); });
+    standing_->ForEachGrowing([this](std::uint32_t id) {
+      SCHEDTWIN_CHECK(pool_.Take(id, 1));
+      Announce(id, static_cast<std::uint32_t>(pool_.BlockTable(id).size()) - 1);
+    });
   } else {
     pool_.TakeCounted(blocks);
   }
@@ -87,8 +93,17 @@ void DeviceMemory::GrowStanding(std::uint32_t blocks) {
 
 void DeviceMemory::GrowListed(std::uint32_t id) {
   SCHEDTWIN_CHECK(pool_.Take(id, 1));
+  if (pool_.identifies()) Announce(id, core_->requests.hot(id).owned_blocks);
   ++core_->requests.hot(id).owned_blocks;
   Sync();
+}
+
+void DeviceMemory::Announce(std::uint32_t id, std::uint32_t from) {
+  const std::span<const std::uint32_t> table = pool_.BlockTable(id);
+  for (std::uint32_t i = from; i < table.size(); ++i) {
+    sender_->Send(
+        {.kind = CommandKind::kBlock, .request = id, .tokens = table[i], .context_tokens = i});
+  }
 }
 
 MemoryMark DeviceMemory::Begin() {
@@ -132,6 +147,7 @@ void DeviceMemory::UndoTo(std::uint32_t entries) {
       if (undo.owned_blocks > 0) pool_.UndoGive(undo.request, undo.owned_blocks);
       hot.scheduled_tokens = undo.scheduled_tokens;
       hot.epoch = undo.epoch;
+      if (pool_.identifies()) Announce(undo.request, 0);
     } else {
       pool_.UndoTake(undo.request, undo.taken);
     }

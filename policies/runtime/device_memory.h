@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "policies/api/memory.h"
+#include "policies/runtime/command_sender.h"
 #include "policies/runtime/kv_pool.h"
 #include "policies/runtime/run_core.h"
 #include "policies/runtime/standing_set.h"
@@ -16,8 +17,9 @@ namespace schedtwin {
 
 class DeviceMemory final : public Memory {
  public:
-  /// All outlive this. `view` is kept up to date.
-  DeviceMemory(RunCore* core, DeviceView* view, StandingSet* standing, bool identify);
+  /// All outlive this. `view` is kept up to date; with `identify` the device is told of blocks.
+  DeviceMemory(RunCore* core, DeviceView* view, StandingSet* standing, CommandSender* sender,
+               bool identify);
 
   bool Reserve(RequestId request, std::uint32_t tokens) override;
   bool Release(RequestId request) override;
@@ -62,11 +64,14 @@ class DeviceMemory final : public Memory {
   }
   Refusal TryReserve(std::uint32_t id, std::uint32_t tokens);
   void UndoTo(std::uint32_t entries);
+  /// Tells the device the request's block table from block `from` on.
+  void Announce(std::uint32_t id, std::uint32_t from);
   void Log(DecisionCode code, std::uint64_t request, std::uint64_t tokens, Refusal answer);
 
   RunCore* core_;
   DeviceView* view_;
   StandingSet* standing_;
+  CommandSender* sender_;
   KvPool pool_;
   std::vector<Undo> undo_;
   std::uint32_t open_ = 0;

@@ -3,6 +3,9 @@
 // due later; a real one is a thread or another process that answers when it happens. Whatever a
 // device needs to know of a request is in the messages: it never reads the runtime's memory.
 //
+// Where KV blocks are told apart (WorldOptions::identify_blocks) the messages name them, too: a
+// device with real memory follows them, any other may pass them over.
+//
 // Threads: the ring is single-producer (policy thread), single-consumer (device).
 #ifndef SCHEDTWIN_POLICIES_RUNTIME_DEVICE_PORT_H_
 #define SCHEDTWIN_POLICIES_RUNTIME_DEVICE_PORT_H_
@@ -21,11 +24,15 @@ namespace schedtwin {
 enum class CommandKind : std::uint8_t {
   kJoin,   ///< request becomes a member of the standing set; its context is `context_tokens`
   kLeave,  ///< and leaves it, with this context
+  kBlock,  ///< block number `context_tokens` of the request's table is block `tokens` of the pool,
+           ///< and the table is that long now
+  kEnd,    ///< the request is over: what is kept of it may go
   kEntry,  ///< one entry of the step that follows
   kStep,   ///< run a step: the entries before it, and the standing set if `standing`
 };
 
-/// 32 bytes, the same for every kind; a step's entries precede it.
+/// 32 bytes, the same for every kind; a step's entries precede it. kBlock and kEnd are sent only
+/// where blocks are told apart.
 struct DeviceCommand {
   CommandKind kind = CommandKind::kStep;
   bool standing = false;
@@ -50,7 +57,7 @@ struct DeviceReply {
   PlanId plan;
   std::uint32_t step = 0;
   Time start;
-  Time end;
+  Time end;                        ///< means nothing, like `start`, where the status is not kOk
   std::int64_t predicted_ns = -1;  ///< -1: no profile
   std::int64_t compute_ns = -1;    ///< thread CPU time; -1: not measured
 };

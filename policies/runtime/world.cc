@@ -87,6 +87,10 @@ RunSummary World::Run() {
 
 RunSummary World::Loop() {
   for (;;) {
+    if (failed_device_.valid()) {
+      return Summary(RunResult::kFailed,
+                     "device " + std::to_string(failed_device_.value) + " failed");
+    }
     if (Finished()) return Summary(RunResult::kFinished, "");
     if (options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed)) {
       return Summary(RunResult::kInterrupted, "stopped from outside");
@@ -335,6 +339,10 @@ bool World::Finished() const {
 
 void World::Post(const DeviceReply& reply, Time due) {
   const std::uint32_t device = reply.device.value;
+  if (reply.status != ReplyStatus::kOk) [[unlikely]] {
+    failed_device_ = reply.device;
+    return;
+  }
   inbox_[device] = reply;  // one step at a time is in flight on a device
   core_->Push(due, EventClass::kDone, device, {EventKind::kReply, device, 0});
 }

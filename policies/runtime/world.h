@@ -51,6 +51,7 @@ enum class RunResult : std::uint8_t {
   kStalled,      ///< requests live and nothing will ever move them
   kLivelocked,   ///< too many callbacks at one instant
   kInterrupted,  ///< stopped from outside
+  kFailed,       ///< a device answered that it cannot go on
 };
 
 struct RunSummary {
@@ -127,6 +128,7 @@ class World final : private Context, public ReplySink {
   std::uint64_t idle_timers_ = 0;  ///< in a row
   std::uint64_t progress_seen_ = 0;
   Time first_arrival_ = Time::Infinite();
+  DeviceId failed_device_;
 };
 
 }  // namespace schedtwin

@@ -1,7 +1,8 @@
 // FakeDevice: a device for tests of the runtime. Runs one step at a time, each as long as a
 // function says, keeps what it was asked to do, and complains (in words, `complaints`) of orders
 // that no real device could follow: a chunk whose context is not in its cache, a request named
-// twice in a step, a member that joins twice. With `hold` set it answers only when the test says
+// twice in a step, a member that joins twice, KV in a block that somebody else has written since.
+// With `hold` set it answers only when the test says
 // so, like a device of a real-time world. Policy thread; owned by the test.
 #ifndef SCHEDTWIN_TESTS_SUPPORT_FAKE_DEVICE_H_
 #define SCHEDTWIN_TESTS_SUPPORT_FAKE_DEVICE_H_
@@ -79,6 +80,14 @@ class FakeDevice final : public DevicePort {
         if (members_.erase(command.request) == 0) Complain("left, but is no member", command);
         CheckContext(command, /*may_restart=*/false);
         return;
+      case CommandKind::kBlock:
+        tables_[command.request].resize(command.context_tokens + 1, kNoBlock);
+        tables_[command.request].back() = command.tokens;
+        return;
+      case CommandKind::kEnd:
+        if (members_.count(command.request) > 0) Complain("over, but a member", command);
+        tables_.erase(command.request);
+        return;
       case CommandKind::kEntry:
         step_.entries.push_back(command);
         return;
@@ -102,10 +111,14 @@ class FakeDevice final : public DevicePort {
       if (info_.kind == ModelKind::kOneShot) continue;
       CheckContext(entry, /*may_restart=*/true);
       cached_[entry.request] = entry.context_tokens + entry.tokens;
+      UseBlocks(entry);
     }
     if (command.standing) {
       step_.members.assign(members_.begin(), members_.end());
-      for (const std::uint32_t member : members_) ++cached_[member];
+      for (const std::uint32_t member : members_) {
+        UseBlocks({.request = member, .tokens = 1, .context_tokens = cached_[member]});
+        ++cached_[member];
+      }
     }
     if (step_.tokens() == 0) Complain("an empty step", command);
     step_.start = std::max(now, free_at_);
@@ -134,6 +147,25 @@ class FakeDevice final : public DevicePort {
              command);
   }
 
+  /// Reads the KV of the context and writes that of the tokens, where blocks are told apart.
+  void UseBlocks(const DeviceCommand& entry) {
+    if (info_.block_tokens == 0 || tables_.empty()) return;
+    const std::vector<std::uint32_t>& table = tables_[entry.request];
+    const std::uint32_t end = entry.context_tokens + entry.tokens;
+    for (std::uint32_t position = 0; position < end; ++position) {
+      const std::uint32_t index = position / info_.block_tokens;
+      if (index >= table.size() || table[index] >= info_.total_blocks) {
+        return Complain("has no block " + std::to_string(index), entry);
+      }
+      const std::pair<std::uint32_t, std::uint32_t> slot = {table[index],
+                                                            position % info_.block_tokens};
+      if (position < entry.context_tokens && written_[slot] != entry.request) {
+        return Complain("lost its token " + std::to_string(position), entry);
+      }
+      written_[slot] = entry.request;
+    }
+  }
+
   void Complain(const std::string& what, const DeviceCommand& command) {
     complaints.push_back("request " + std::to_string(command.request) + ": " + what + " (step " +
                          std::to_string(steps.size()) + " of device " + std::to_string(id_.value) +
@@ -147,6 +179,9 @@ class FakeDevice final : public DevicePort {
   ReplySink* replies_ = nullptr;
   std::set<std::uint32_t> members_;
   std::map<std::uint32_t, std::uint32_t> cached_;  ///< tokens in the cache, by request
+  static constexpr std::uint32_t kNoBlock = 0xffffffffu;
+  std::map<std::uint32_t, std::vector<std::uint32_t>> tables_;  ///< blocks, by request
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> written_;  ///< by whom, by slot
   FakeStep step_;
   Time free_at_;
   std::deque<DeviceReply> held_;

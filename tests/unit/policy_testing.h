@@ -135,6 +135,9 @@ class WatchedDevice final : public DevicePort, public ReplySink {
       case CommandKind::kLeave:
         EXPECT_EQ(standing_.erase(command.request), 1u) << "left without having joined";
         return;
+      case CommandKind::kBlock:
+      case CommandKind::kEnd:
+        return;
       case CommandKind::kEntry:
         if (inner_.info().kind == ModelKind::kOneShot) {
           step_.units.push_back(entry);
