@@ -6,7 +6,7 @@
 namespace schedtwin {
 
 ModelDevice::ModelDevice(DeviceInfo info, const StepTimeModel* model)
-    : info_(std::move(info)), model_(model) {}
+    : info_(std::move(info)), model_(model), builder_(info_.kind) {}
 
 void ModelDevice::Attach(DeviceId id, CommandRing* commands, ReplySink* replies) {
   id_ = id;
@@ -18,18 +18,16 @@ void ModelDevice::Notify(Time now) {
   commands_->Drain([this, now](const DeviceCommand& command) {
     switch (command.kind) {
       case CommandKind::kJoin:
-        ++standing_;
-        standing_context_tokens_ += command.context_tokens;
+        builder_.Join(command);
         break;
       case CommandKind::kLeave:
-        --standing_;
-        standing_context_tokens_ -= command.context_tokens;
+        builder_.Leave(command);
         break;
       case CommandKind::kBlock:
       case CommandKind::kEnd:
         break;
       case CommandKind::kEntry:
-        AddEntry(command);
+        builder_.AddEntry(command);
         break;
       case CommandKind::kStep:
         RunStep(command, now);
@@ -38,33 +36,8 @@ void ModelDevice::Notify(Time now) {
   });
 }
 
-void ModelDevice::AddEntry(const DeviceCommand& command) {
-  if (info_.kind == ModelKind::kOneShot) {
-    step_.units += command.tokens;
-  } else if (command.decode) {
-    ++step_.decode_tokens;
-    step_.decode_context_tokens += command.context_tokens + 1;
-  } else {
-    prefills_.push_back({command.tokens, command.context_tokens});
-  }
-}
-
 void ModelDevice::RunStep(const DeviceCommand& command, Time now) {
-  if (command.standing) standing_context_tokens_ += standing_;  // each member's new token
-  Duration took;
-  if (command.entries == 0 && command.tokens == 0) {
-    took = model_->PredictDecode(standing_, standing_context_tokens_);
-  } else {
-    if (command.standing) {
-      step_.decode_tokens += standing_;
-      step_.decode_context_tokens += standing_context_tokens_;
-    }
-    step_.padding_tokens = command.tokens;
-    step_.prefills = prefills_;
-    took = model_->Predict(step_);
-    step_ = StepShape{};
-    prefills_.clear();
-  }
+  const Duration took = builder_.Predict(command, *model_);
   const Time start = std::max(now, free_at_);
   free_at_ = start + took;
   replies_->Post({.kind = ReplyKind::kStepDone,

@@ -1,17 +1,14 @@
 // ModelDevice: a simulated device. It runs one step at a time, in the order of its commands, each
 // for as long as the profile's step-time model says, and posts the result for the instant at which
-// the step ends. It knows of requests only what the messages say: of its standing set it keeps the
-// number of members and the sum of their contexts, which is all that a step's time depends on.
+// the step ends. It knows of requests only what the messages say (step_builder.h).
 //
 // Owned by whoever sets up the run; policy thread. Deterministic: draws nothing.
 #ifndef SCHEDTWIN_SIM_MODEL_DEVICE_H_
 #define SCHEDTWIN_SIM_MODEL_DEVICE_H_
 
-#include <cstdint>
-#include <vector>
-
 #include "policies/profile/step_time.h"
 #include "policies/runtime/device_port.h"
+#include "policies/runtime/step_builder.h"
 
 namespace schedtwin {
 
@@ -25,7 +22,6 @@ class ModelDevice final : public DevicePort {
   void Notify(Time now) override;
 
  private:
-  void AddEntry(const DeviceCommand& command);
   void RunStep(const DeviceCommand& command, Time now);
 
   DeviceInfo info_;
@@ -34,10 +30,7 @@ class ModelDevice final : public DevicePort {
   CommandRing* commands_ = nullptr;
   ReplySink* replies_ = nullptr;
   Time free_at_;
-  std::uint32_t standing_ = 0;
-  std::uint64_t standing_context_tokens_ = 0;
-  StepShape step_;  ///< of the entries so far
-  std::vector<PrefillChunk> prefills_;
+  StepBuilder builder_;
 };
 
 }  // namespace schedtwin

@@ -38,7 +38,8 @@ Json ProfileJson(const Profile& profile) {
                    {"rows", error.rows},
                    {"mape_percent", error.mape_percent},
                    {"p95_percent", error.p95_percent},
-                   {"max_percent", error.max_percent}});
+                   {"max_percent", error.max_percent},
+                   {"bias_percent", error.bias_percent}});
   }
   Json sources = Json::array();
   for (const ProfileSource& source : profile.sources) {

@@ -133,24 +133,18 @@ absl::Status CheckFromZero(const char* field, double ns) {
   return Wrong(field, " is ", ns, "; it must be a number from 0 to 1e15");
 }
 
-absl::Status CheckSteps(const Profile& profile) {
-  const bool decoder = profile.kind == ModelKind::kDecoder;
-  const char* table = decoder ? "linear.point" : "one_shot.point";
-  const char* count = decoder ? "tokens" : "units";
-  if (!std::has_single_bit(profile.tile)) {
-    return Wrong(decoder ? "linear.tile_tokens" : "one_shot.tile_units", " is ", profile.tile,
-                 "; it must be a power of two");
-  }
-  if (profile.steps.empty()) return Wrong(table, " is missing; give at least one");
-  if (profile.steps[0].count != profile.tile) {
-    return Wrong(table, ": the first is at ", profile.steps[0].count, " ", count,
-                 "; it must be at the tile, ", profile.tile);
+/// A table of step times: `table` and `count` are its names in the file.
+absl::Status CheckPoints(const std::vector<StepPoint>& points, std::uint32_t tile,
+                         const char* table, const char* count) {
+  if (points[0].count != tile) {
+    return Wrong(table, ": the first is at ", points[0].count, " ", count,
+                 "; it must be at the tile, ", tile);
   }
   std::uint32_t last = 0;
-  for (const StepPoint& point : profile.steps) {
-    if (point.count % profile.tile != 0) {
+  for (const StepPoint& point : points) {
+    if (point.count % tile != 0) {
       return Wrong(table, " at ", point.count, " ", count, " is not a multiple of the tile, ",
-                   profile.tile);
+                   tile);
     }
     if (point.count <= last) {
       return Wrong(table, " at ", point.count, " ", count, " comes after ", last,
@@ -162,10 +156,30 @@ absl::Status CheckSteps(const Profile& profile) {
     }
     last = point.count;
   }
-  if (last / profile.tile > kMaxTableTiles) {
+  if (last / tile > kMaxTableTiles) {
     return Wrong(table, " goes to ", last, " ", count, "; at most ", kMaxTableTiles, " tiles");
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSteps(const Profile& profile) {
+  const bool decoder = profile.kind == ModelKind::kDecoder;
+  const char* table = decoder ? "linear.point" : "one_shot.point";
+  if (!std::has_single_bit(profile.tile)) {
+    return Wrong(decoder ? "linear.tile_tokens" : "one_shot.tile_units", " is ", profile.tile,
+                 "; it must be a power of two");
+  }
+  if (profile.steps.empty()) return Wrong(table, " is missing; give at least one");
+  absl::Status status =
+      CheckPoints(profile.steps, profile.tile, table, decoder ? "tokens" : "units");
+  if (!status.ok()) return status;
   return CheckFromZero("one_shot.floor_ns", profile.floor_ns);
+}
+
+absl::Status CheckHead(const Profile& profile) {
+  if (profile.head.empty()) return absl::OkStatus();
+  if (profile.kind != ModelKind::kDecoder) return Wrong("lm_head is for decoders only");
+  return CheckPoints(profile.head, profile.tile, "lm_head.point", "rows");
 }
 
 absl::Status CheckAxis(const std::vector<std::uint32_t>& axis, std::uint32_t first,
@@ -219,6 +233,8 @@ absl::Status CheckDecoder(const Profile& profile) {
   status = CheckFromZero("decode_attention.layer_ns_per_context_token",
                          profile.decode_ns_per_context_token);
   if (!status.ok()) return status;
+  status = CheckFromZero("decode_attention.layer_ns_per_sequence", profile.decode_ns_per_sequence);
+  if (!status.ok()) return status;
   return CheckPrefill(profile.prefill);
 }
 
@@ -226,6 +242,9 @@ absl::Status CheckFit(const FitError& fit) {
   if (fit.part.empty()) return Wrong("fit.part is missing; name the part that the error is of");
   if (!Percent(fit.mape_percent) || !Percent(fit.p95_percent) || !Percent(fit.max_percent)) {
     return Wrong("fit of '", fit.part, "': percentages must be numbers from 0");
+  }
+  if (!std::isfinite(fit.bias_percent)) {
+    return Wrong("fit of '", fit.part, "': bias_percent must be a number");
   }
   return absl::OkStatus();
 }
@@ -238,10 +257,10 @@ absl::Status CheckKindFields(const proto::DeviceProfile& in) {
       return absl::OkStatus();
     case proto::ONE_SHOT:
       if (in.has_linear() || in.has_decode_attention() || in.has_prefill_attention() ||
-          in.layers() != 0 || in.has_memory()) {
+          in.has_lm_head() || in.layers() != 0 || in.has_memory()) {
         return Wrong(
-            "layers, memory, linear, decode_attention and prefill_attention are for decoders, but "
-            "kind is ONE_SHOT");
+            "layers, memory, linear, decode_attention, prefill_attention and lm_head are for "
+            "decoders, but kind is ONE_SHOT");
       }
       return absl::OkStatus();
     default:
@@ -254,8 +273,12 @@ absl::Status FillDecoder(const proto::DeviceProfile& in, Profile* out) {
   for (const auto& point : in.linear().point()) {
     out->steps.push_back({point.tokens(), point.step_ns()});
   }
+  for (const auto& point : in.lm_head().point()) {
+    out->head.push_back({point.rows(), point.step_ns()});
+  }
   out->decode_base_ns = in.decode_attention().layer_base_ns();
   out->decode_ns_per_context_token = in.decode_attention().layer_ns_per_context_token();
+  out->decode_ns_per_sequence = in.decode_attention().layer_ns_per_sequence();
   const proto::PrefillAttention& prefill = in.prefill_attention();
   out->prefill.launch_ns = prefill.launch_layer_ns();
   out->prefill.chunk_tokens.assign(prefill.chunk_tokens().begin(), prefill.chunk_tokens().end());
@@ -303,7 +326,7 @@ absl::StatusOr<Profile> FromProto(const proto::DeviceProfile& in) {
   }
   for (const auto& fit : in.fit()) {
     out.fit.push_back({fit.part(), fit.method(), fit.rows(), fit.mape_percent(), fit.p95_percent(),
-                       fit.max_percent()});
+                       fit.max_percent(), fit.bias_percent()});
   }
   for (const auto& source : in.source()) {
     out.sources.push_back({source.what(), source.file(), source.commit(), source.licence()});
@@ -326,6 +349,8 @@ absl::Status ValidateProfile(const Profile& profile) {
   absl::Status status = CheckFromZero("host_overhead_ns", profile.host_overhead_ns);
   if (!status.ok()) return status;
   status = CheckSteps(profile);
+  if (!status.ok()) return status;
+  status = CheckHead(profile);
   if (!status.ok()) return status;
   if (profile.kind == ModelKind::kDecoder) {
     status = CheckDecoder(profile);

@@ -25,6 +25,7 @@ std::string_view ModelKindName(ModelKind kind);
 struct StepPoint {
   std::uint32_t count = 0;
   double step_ns = 0;
+  friend bool operator==(const StepPoint&, const StepPoint&) = default;
 };
 
 /// Time of one prompt chunk's attention in one layer, on a grid. Row-major: all chunks of the first
@@ -34,6 +35,7 @@ struct PrefillTable {
   std::vector<std::uint32_t> chunk_tokens;    ///< computed now; ascending, from 1
   std::vector<double> layer_ns;  ///< context_tokens.size() * chunk_tokens.size() values
   double launch_ns = 0;  ///< part of each value; a step pays it once, however many its chunks
+  friend bool operator==(const PrefillTable&, const PrefillTable&) = default;
 };
 
 /// How far one part of the model is from its source; `method` says on which rows.
@@ -44,6 +46,8 @@ struct FitError {
   double mape_percent = 0;  ///< mean of |model - source| / source
   double p95_percent = 0;
   double max_percent = 0;
+  double bias_percent = 0;  ///< of the sums: model / source - 1; 0 where nobody measured it
+  friend bool operator==(const FitError&, const FitError&) = default;
 };
 
 /// Where numbers came from.
@@ -52,6 +56,7 @@ struct ProfileSource {
   std::string file;    ///< repository:path
   std::string commit;  ///< empty where the source does not say
   std::string licence;
+  friend bool operator==(const ProfileSource&, const ProfileSource&) = default;
 };
 
 struct Profile {
@@ -78,11 +83,14 @@ struct Profile {
   double floor_ns = 0;           ///< a non-empty step's table part is never below this
   double decode_base_ns = 0;     ///< decode attention, one layer, if the step decodes at all
   double decode_ns_per_context_token = 0;
+  double decode_ns_per_sequence = 0;
   PrefillTable prefill;
+  std::vector<StepPoint> head;  ///< LM head, by rows that sample; at the same tile; may be empty
 
   std::vector<FitError> fit;
   std::vector<ProfileSource> sources;
   std::vector<std::string> gaps;  ///< what is known to be missing
+  friend bool operator==(const Profile&, const Profile&) = default;
 };
 
 /// Loads a shipped profile by name, or a file by path (what contains '/' or ends in ".textproto").

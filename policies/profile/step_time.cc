@@ -32,34 +32,39 @@ double RowNs(const double* row, const std::vector<double>& chunks, std::size_t j
 
 }  // namespace
 
+StepTimeModel::TileTable::TileTable(const std::vector<StepPoint>& points, unsigned tile_shift,
+                                    double offset_ns, double floor_ns)
+    : last(points.back().count >> tile_shift) {
+  ns.reserve(static_cast<std::size_t>(last) + 1);
+  ns.push_back(offset_ns);
+  double slope_ns = 0;  // per tile, of the segment at hand
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const StepPoint& high = points[i];
+    const StepPoint& low = points[i == 0 ? 0 : i - 1];
+    const std::uint64_t low_index = low.count >> tile_shift;
+    const std::uint64_t high_index = high.count >> tile_shift;
+    if (i > 0)
+      slope_ns = (high.step_ns - low.step_ns) / static_cast<double>(high_index - low_index);
+    while (ns.size() < high_index) {
+      const auto tiles = static_cast<double>(ns.size() - low_index);
+      ns.push_back(offset_ns + std::max(floor_ns, low.step_ns + slope_ns * tiles));
+    }
+    ns.push_back(offset_ns + std::max(floor_ns, high.step_ns));
+  }
+  if (points.size() == 1) slope_ns = points[0].step_ns;  // through the origin
+  beyond_ns = std::max(0.0, slope_ns);
+}
+
 StepTimeModel::StepTimeModel(const Profile& profile)
     : tile_mask_(profile.tile - 1),
       tile_shift_(static_cast<unsigned>(std::countr_zero(profile.tile))),
       context_axis_(profile.prefill.context_tokens.begin(), profile.prefill.context_tokens.end()),
       chunk_axis_(profile.prefill.chunk_tokens.begin(), profile.prefill.chunk_tokens.end()) {
-  const double overhead = profile.host_overhead_ns;
-  last_index_ = profile.steps.back().count >> tile_shift_;
-  table_ns_.reserve(static_cast<std::size_t>(last_index_) + 1);
-  table_ns_.push_back(overhead);
-  double slope_ns = 0;  // per tile, of the segment at hand
-  for (std::size_t i = 0; i < profile.steps.size(); ++i) {
-    const StepPoint& high = profile.steps[i];
-    const StepPoint& low = profile.steps[i == 0 ? 0 : i - 1];
-    const std::uint64_t low_index = low.count >> tile_shift_;
-    const std::uint64_t high_index = high.count >> tile_shift_;
-    if (i > 0)
-      slope_ns = (high.step_ns - low.step_ns) / static_cast<double>(high_index - low_index);
-    while (table_ns_.size() < high_index) {
-      const auto tiles = static_cast<double>(table_ns_.size() - low_index);
-      table_ns_.push_back(overhead + std::max(profile.floor_ns, low.step_ns + slope_ns * tiles));
-    }
-    table_ns_.push_back(overhead + std::max(profile.floor_ns, high.step_ns));
-  }
-  if (profile.steps.size() == 1) slope_ns = profile.steps[0].step_ns;  // through the origin
-  beyond_ns_ = std::max(0.0, slope_ns);
-
+  table_ = TileTable(profile.steps, tile_shift_, profile.host_overhead_ns, profile.floor_ns);
+  if (!profile.head.empty()) head_ = TileTable(profile.head, tile_shift_, 0, 0);
   const double layers = profile.layers;
   decode_base_ns_ = layers * profile.decode_base_ns;
+  decode_sequence_ns_ = layers * profile.decode_ns_per_sequence;
   decode_context_ns_ = layers * profile.decode_ns_per_context_token;
   prefill_launch_ns_ = layers * profile.prefill.launch_ns;
   prefill_ns_.reserve(profile.prefill.layer_ns.size());
@@ -70,8 +75,8 @@ StepTimeModel::StepTimeModel(const Profile& profile)
 
 StepTimeModel StepTimeModel::Linear(Duration base, Duration per_unit) {
   StepTimeModel model;
-  model.table_ns_.push_back(static_cast<double>(base.ns()));
-  model.beyond_ns_ = static_cast<double>(per_unit.ns());
+  model.table_.ns.push_back(static_cast<double>(base.ns()));
+  model.table_.beyond_ns = static_cast<double>(per_unit.ns());
   return model;
 }
 

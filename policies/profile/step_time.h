@@ -5,8 +5,9 @@
 // read from any thread.
 //
 //   step = host overhead + table(counts padded up to the tile)
-//        + layers * (base + slope * decode contexts)              if it decodes
+//        + layers * (base + share * decodes + slope * their contexts)   if it decodes
 //        + layers * (launch + sum over chunks of (attention(chunk) - launch))   if it prefills
+//        + head(rows that sample, padded up to the tile)           if any do
 #ifndef SCHEDTWIN_POLICIES_PROFILE_STEP_TIME_H_
 #define SCHEDTWIN_POLICIES_PROFILE_STEP_TIME_H_
 
@@ -20,17 +21,19 @@
 namespace schedtwin {
 
 struct Profile;
+struct StepPoint;
 
 /// A piece of a prompt that a step computes: `tokens` of it, after `context_tokens` already in the
 /// cache.
 struct PrefillChunk {
   std::uint32_t tokens = 0;
   std::uint32_t context_tokens = 0;
+  bool samples = false;  ///< the last piece: the step makes a token of it
 };
 
 /// What one step does, as far as its time depends on it.
 struct StepShape {
-  std::uint32_t decode_tokens = 0;  ///< one per decoding request
+  std::uint32_t decode_tokens = 0;  ///< one per decoding request; each samples
   std::uint64_t decode_context_tokens =
       0;  ///< sum over them of the tokens attended to, own included
   std::span<const PrefillChunk> prefills;
@@ -53,18 +56,23 @@ class StepTimeModel {
   /// The time of a step; at least 1 ns, at most kMostNs. An empty step costs the host overhead.
   Duration Predict(const StepShape& shape) const {
     std::uint64_t count = std::uint64_t{shape.decode_tokens} + shape.padding_tokens + shape.units;
+    std::uint64_t rows = shape.decode_tokens;
     double attention_ns = 0;
     if (!shape.prefills.empty()) {
       attention_ns = PrefillNs(shape.prefills);
-      for (const PrefillChunk& chunk : shape.prefills) count += chunk.tokens;
+      for (const PrefillChunk& chunk : shape.prefills) {
+        count += chunk.tokens;
+        rows += chunk.samples ? 1 : 0;
+      }
     }
     return Rounded(TableNs(count) + DecodeNs(shape.decode_tokens, shape.decode_context_tokens) +
-                   attention_ns);
+                   attention_ns + HeadNs(rows));
   }
 
   /// Predict for a step that only decodes; the same bits as Predict gives.
   Duration PredictDecode(std::uint32_t decode_tokens, std::uint64_t decode_context_tokens) const {
-    return Rounded(TableNs(decode_tokens) + DecodeNs(decode_tokens, decode_context_tokens) + 0.0);
+    return Rounded(TableNs(decode_tokens) + DecodeNs(decode_tokens, decode_context_tokens) + 0.0 +
+                   HeadNs(decode_tokens));
   }
 
   /// Predict for a one-shot launch; the same bits as Predict gives.
@@ -73,16 +81,31 @@ class StepTimeModel {
  private:
   StepTimeModel() = default;
 
-  /// Host overhead plus the step table at `count` padded up to the tile; past its end, by the last
+  /// A table made dense: one value per multiple of the tile, from 0 on; past its end, by the last
   /// slope.
+  struct TileTable {
+    TileTable() = default;
+    TileTable(const std::vector<StepPoint>& points, unsigned tile_shift, double offset_ns,
+              double floor_ns);
+    double At(std::uint64_t index) const {
+      if (index <= last) return ns[static_cast<std::size_t>(index)];
+      return ns.back() + beyond_ns * static_cast<double>(index - last);
+    }
+    std::vector<double> ns;  ///< [0] is the offset alone
+    std::uint64_t last = 0;  ///< ns.size() - 1
+    double beyond_ns = 0;    ///< per tile past the end
+  };
+
+  /// Host overhead plus the step table at `count` padded up to the tile.
   double TableNs(std::uint64_t count) const {
-    const std::uint64_t index = (count + tile_mask_) >> tile_shift_;
-    if (index <= last_index_) return table_ns_[static_cast<std::size_t>(index)];
-    return table_ns_.back() + beyond_ns_ * static_cast<double>(index - last_index_);
+    return table_.At((count + tile_mask_) >> tile_shift_);
+  }
+  double HeadNs(std::uint64_t rows) const {
+    return head_.ns.empty() ? 0.0 : head_.At((rows + tile_mask_) >> tile_shift_);
   }
   double DecodeNs(std::uint32_t tokens, std::uint64_t context_tokens) const {
     if (tokens == 0) return 0.0;
-    return decode_base_ns_ +
+    return decode_base_ns_ + decode_sequence_ns_ * static_cast<double>(tokens) +
            decode_context_ns_ * static_cast<double>(static_cast<std::int64_t>(context_tokens));
   }
   static Duration Rounded(double ns) {
@@ -96,12 +119,12 @@ class StepTimeModel {
   double PrefillNs(std::span<const PrefillChunk> chunks) const;
   double ChunkNs(const PrefillChunk& chunk) const;
 
-  std::vector<double> table_ns_;  ///< [tiles], host overhead included; [0] is the empty step
-  std::uint64_t last_index_ = 0;  ///< table_ns_.size() - 1
+  TileTable table_;  ///< host overhead included
+  TileTable head_;   ///< empty: no LM head
   std::uint64_t tile_mask_ = 0;
   unsigned tile_shift_ = 0;
-  double beyond_ns_ = 0;       ///< per tile past the end
   double decode_base_ns_ = 0;  ///< times layers, as all that follows
+  double decode_sequence_ns_ = 0;
   double decode_context_ns_ = 0;
   double prefill_launch_ns_ = 0;
   std::vector<double> context_axis_;

@@ -185,7 +185,7 @@ void DeviceDriver::Submit(PlanId id, PlanRecord& plan, std::uint32_t standing_gr
 }
 
 bool DeviceDriver::Decodes(const RequestHot& hot, const Entry& entry, const EntryMark& mark) const {
-  return info_.kind == ModelKind::kDecoder && entry.tokens == 1 &&
+  return info_.kind == ModelKind::kDecoder && entry.tokens == 1 && mark.samples &&
          mark.context_tokens >= hot.prompt_tokens;
 }
 
@@ -194,6 +194,7 @@ void DeviceDriver::SubmitEntries(const PlanRecord& plan) {
     const Entry& entry = plan.entries[i];
     sender_.Send({.kind = CommandKind::kEntry,
                   .decode = Decodes(core_->requests.hot(entry.request.value), entry, plan.marks[i]),
+                  .samples = plan.marks[i].samples,
                   .request = entry.request.value,
                   .tokens = entry.tokens,
                   .context_tokens = plan.marks[i].context_tokens});

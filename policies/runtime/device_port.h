@@ -36,8 +36,8 @@ enum class CommandKind : std::uint8_t {
 struct DeviceCommand {
   CommandKind kind = CommandKind::kStep;
   bool standing = false;
-  bool decode = false;  ///< kEntry: one token past the prompt
-  std::uint8_t reserved = 0;
+  bool decode = false;   ///< kEntry: one token past the prompt; it samples
+  bool samples = false;  ///< kEntry: brings its request up to date, so the step makes a token
   std::uint32_t request = 0;
   std::uint32_t tokens = 0;          ///< kEntry: tokens or units; kStep: padding tokens
   std::uint32_t context_tokens = 0;  ///< tokens already in the cache

@@ -204,13 +204,14 @@ bool DeviceDriver::Predict(const Plan& plan, Duration* out) const {
   for (const Entry& entry : plan.entries) {
     if (!core_->requests.live(entry.request.value)) continue;
     const RequestHot& hot = core_->requests.hot(entry.request.value);
+    const bool samples = hot.scheduled_tokens + entry.tokens == hot.known_tokens;  // as in Promise
     if (info_.kind == ModelKind::kOneShot) {
       shape.units += entry.tokens;
-    } else if (entry.tokens == 1 && hot.scheduled_tokens >= hot.prompt_tokens) {
+    } else if (entry.tokens == 1 && samples && hot.scheduled_tokens >= hot.prompt_tokens) {
       ++shape.decode_tokens;
       shape.decode_context_tokens += hot.scheduled_tokens + 1;
     } else {
-      chunks_.push_back({entry.tokens, hot.scheduled_tokens});
+      chunks_.push_back({entry.tokens, hot.scheduled_tokens, samples});
     }
   }
   shape.prefills = chunks_;

@@ -29,6 +29,7 @@ prefill_attention {
   row { context_tokens: 0 layer_ns: [4, 40] }
   row { context_tokens: 64 layer_ns: [6, 80] }
 }
+lm_head { point { rows: 8 step_ns: 30 } point { rows: 32 step_ns: 70 } }
 )";
 
 constexpr char kOneShot[] = R"(name: "o"
@@ -75,6 +76,7 @@ TEST(ProfileParse, DecoderIsReadInFull) {
   EXPECT_THAT(profile->prefill.context_tokens, ::testing::ElementsAre(0, 64));
   EXPECT_THAT(profile->prefill.chunk_tokens, ::testing::ElementsAre(1, 64));
   EXPECT_THAT(profile->prefill.layer_ns, ::testing::ElementsAre(4, 40, 6, 80));
+  EXPECT_THAT(profile->head, ::testing::ElementsAre(StepPoint{8, 30}, StepPoint{32, 70}));
 }
 
 TEST(ProfileParse, OneShotIsReadInFull) {
@@ -179,6 +181,8 @@ TEST(ProfileParse, AttentionIsChecked) {
               HasSubstr("decode_attention.layer_base_ns"));
   EXPECT_THAT(ErrorOf(With(kDecoder, "token: 0.5", "token: nan")),
               HasSubstr("decode_attention.layer_ns_per_context_token"));
+  EXPECT_THAT(ErrorOf(With(kDecoder, "token: 0.5", "token: 0.5 layer_ns_per_sequence: -1")),
+              HasSubstr("decode_attention.layer_ns_per_sequence is -1"));
   EXPECT_THAT(ErrorOf(With(kDecoder, "[6, 80]", "[6]")),
               HasSubstr("row at context_tokens 64 has 1 layer_ns; there are 2 chunk_tokens"));
   EXPECT_THAT(ErrorOf(With(kDecoder, "[6, 80]", "[2, 80]")), HasSubstr("launch_layer_ns"));
@@ -189,12 +193,39 @@ TEST(ProfileParse, AttentionIsChecked) {
               HasSubstr("needs at least two values"));
 }
 
+TEST(ProfileParse, HeadIsChecked) {
+  EXPECT_THAT(ErrorOf(With(kDecoder, "rows: 8", "rows: 16")),
+              HasSubstr("lm_head.point: the first is at 16 rows; it must be at the tile, 8"));
+  EXPECT_THAT(ErrorOf(With(kDecoder, "rows: 32", "rows: 30")),
+              HasSubstr("lm_head.point at 30 rows is not a multiple of the tile, 8"));
+  EXPECT_THAT(ErrorOf(With(kDecoder, "rows: 32", "rows: 8")),
+              HasSubstr("lm_head.point at 8 rows comes after 8; they must ascend"));
+  EXPECT_THAT(ErrorOf(With(kDecoder, "rows: 32", "rows: 4000000000")), HasSubstr("at most"));
+  for (const char* bad : {"-1", "0", "nan", "1.01e15"}) {
+    EXPECT_THAT(ErrorOf(With(kDecoder, "step_ns: 70", std::string("step_ns: ") + bad)),
+                HasSubstr("lm_head.point at 32 rows: step_ns is"));
+  }
+  EXPECT_THAT(ErrorOf(std::string(kOneShot) + "lm_head { point { rows: 1 step_ns: 1 } }"),
+              HasSubstr("lm_head are for decoders, but kind is ONE_SHOT"));
+  absl::StatusOr<Profile> profile = ParseProfile(kOneShot, "p");
+  ASSERT_TRUE(profile.ok());
+  profile->head = {{1, 5}};
+  EXPECT_THAT(std::string(ValidateProfile(*profile).message()),
+              HasSubstr("lm_head is for decoders only"));
+  profile = ParseProfile(kDecoder, "p");
+  ASSERT_TRUE(profile.ok());
+  profile->head.clear();
+  EXPECT_TRUE(ValidateProfile(*profile).ok()) << "it may be empty";
+}
+
 TEST(ProfileParse, FitAndOverheadAreChecked) {
   EXPECT_THAT(ErrorOf(std::string(kDecoder) + "host_overhead_ns: -3"),
               HasSubstr("host_overhead_ns"));
   EXPECT_THAT(ErrorOf(std::string(kDecoder) + "fit { mape_percent: 2 }"), HasSubstr("fit.part"));
   EXPECT_THAT(ErrorOf(std::string(kDecoder) + "fit { part: \"x\" mape_percent: nan }"),
               HasSubstr("fit of 'x'"));
+  EXPECT_THAT(ErrorOf(std::string(kDecoder) + "fit { part: \"x\" bias_percent: inf }"),
+              HasSubstr("fit of 'x': bias_percent"));
 }
 
 TEST(ProfileLoad, UnknownNameGivesTheNearestAndAll) {

@@ -128,6 +128,74 @@ TEST(StepTime, MixedStepIsTheSumOfItsParts) {
   EXPECT_EQ(model.Predict(shape).ns(), 22'000 + 2 * (50 + 1000) + 2 * 110);
 }
 
+/// SmallDecoder with an LM head.
+Profile WithHead() {
+  Profile p = SmallDecoder();
+  p.head = {{64, 3000}, {192, 7000}};
+  EXPECT_TRUE(ValidateProfile(p).ok()) << ValidateProfile(p);
+  return p;
+}
+
+TEST(StepTime, DecodesMayEachCostAShare) {
+  Profile p = SmallDecoder();
+  p.decode_ns_per_sequence = 7;
+  ASSERT_TRUE(ValidateProfile(p).ok());
+  const StepTimeModel model(p);
+  EXPECT_EQ(model.PredictDecode(3, 1000).ns(), 11'000 + 2 * (50 + 3 * 7) + 500);
+  EXPECT_EQ(model.PredictDecode(0, 0).ns(), 1000);
+  StepShape shape;
+  shape.decode_tokens = 3;
+  shape.decode_context_tokens = 1000;
+  EXPECT_EQ(model.Predict(shape), model.PredictDecode(3, 1000));
+}
+
+TEST(StepTime, HeadIsOfTheRowsThatSample) {
+  const StepTimeModel model(WithHead());
+  // 11'000 for the table and the overhead, 2 * 50 for attention, 0.5 for each token attended to.
+  EXPECT_EQ(model.PredictDecode(1, 0).ns(), 11'100 + 3000);
+  EXPECT_EQ(model.PredictDecode(64, 100).ns(), 11'150 + 3000);
+  EXPECT_EQ(model.PredictDecode(65, 100).ns(), 16'150 + 5000);  // 128, half way
+  EXPECT_EQ(model.PredictDecode(192, 0).ns(), 22'100 + 7000);
+  EXPECT_EQ(model.PredictDecode(193, 0).ns(), 28'100 + 9000);  // past its end by its last slope
+  // A prompt costs it once, at its end, however many tokens it has.
+  const std::int64_t chunk = 16'000 + 2 * 110;
+  EXPECT_EQ(Prefill(model, {{101, 0}}), chunk);
+  EXPECT_EQ(Prefill(model, {{101, 0, true}}), chunk + 3000);
+  EXPECT_EQ(Prefill(model, {{50, 0, true}, {50, 0, false}, {1, 0, true}}),
+            16'000 + 2 * (59 + 59 + 10 - 8) + 3000);
+}
+
+TEST(StepTime, HeadCountsDecodesAndLastChunksTogether) {
+  const StepTimeModel model(WithHead());
+  const std::vector<PrefillChunk> chunks = {{1, 0, true}, {1, 0, false}, {1, 0, true}};
+  StepShape shape;
+  shape.prefills = chunks;
+  shape.decode_tokens = 62;
+  const std::int64_t rest = 16'000 + 2 * 50 + 2 * (3 * 10 - 2 * 4);  // 65 tokens
+  EXPECT_EQ(model.Predict(shape).ns(), rest + 3000);
+  shape.decode_tokens = 63;
+  EXPECT_EQ(model.Predict(shape).ns(), rest + 5000);
+  shape.decode_tokens = 62;
+  shape.padding_tokens = 1;  // padding samples nothing
+  EXPECT_EQ(model.Predict(shape).ns(), rest + 3000);
+}
+
+TEST(StepTime, NoRowsNoHead) {
+  const StepTimeModel model(WithHead());
+  EXPECT_EQ(model.Predict(StepShape{}).ns(), 1000);
+  EXPECT_EQ(model.PredictDecode(0, 0).ns(), 1000);
+  StepShape shape;
+  shape.padding_tokens = 100;
+  EXPECT_EQ(model.Predict(shape).ns(), 16'000);
+}
+
+TEST(StepTime, HeadOfOnePointGoesThroughTheOrigin) {
+  Profile p = WithHead();
+  p.head = {{64, 3000}};
+  ASSERT_TRUE(ValidateProfile(p).ok());
+  EXPECT_EQ(StepTimeModel(p).PredictDecode(129, 0).ns(), 22'100 + 9000);
+}
+
 TEST(StepTime, DecoderWithoutPrefillTable) {
   Profile p = SmallDecoder();
   p.prefill = {};
@@ -202,6 +270,19 @@ TEST(StepTime, ShortWaysGiveTheSameBits) {
     shape.decode_context_tokens = std::uint64_t{tokens} * 731;
     EXPECT_EQ(model.Predict(shape), model.PredictDecode(tokens, shape.decode_context_tokens));
     EXPECT_EQ(model.Predict(shape), again.Predict(shape));
+  }
+}
+
+TEST(StepTime, ShortWaysGiveTheSameBitsWithAHead) {
+  Profile p = WithHead();
+  p.head = {{64, 1234.56789}, {128, 4567.891}, {512, 30'000.1}};
+  p.decode_ns_per_context_token = 0.123456789;
+  const StepTimeModel model(p);
+  for (std::uint32_t tokens = 0; tokens < 2000; ++tokens) {
+    StepShape shape;
+    shape.decode_tokens = tokens;
+    shape.decode_context_tokens = std::uint64_t{tokens} * 731;
+    ASSERT_EQ(model.Predict(shape), model.PredictDecode(tokens, shape.decode_context_tokens));
   }
 }
 

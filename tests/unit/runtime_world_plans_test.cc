@@ -504,5 +504,37 @@ TEST(WorldQueue, AMultiStepPlanKnowsItsContextBesideAQueuedOne) {
   }
 }
 
+// ---- What a device is told of an entry ----
+
+TEST(WorldEntry, SaysWhichEntriesDecodeAndSample) {
+  TestRun run;
+  ScriptedPolicy policy;
+  // Two pieces of a prompt of four, a decode; then, preempted, all six tokens again in three
+  // pieces, of which only the last decodes; a decode.
+  const std::vector<std::uint32_t> sizes = {3, 1, 1, 4, 1, 1, 1};
+  std::size_t next = 0;
+  const auto launch = [&](Context& context) {
+    if (next == 3) {
+      EXPECT_EQ(context.actions().Preempt({0}, PreemptMode::kRecompute), Refusal::kNone);
+    }
+    const Entry entry{{0}, sizes.at(next++)};
+    context.memory(kDevice).Reserve({0}, 8);
+    EXPECT_TRUE(context.actions().Launch({.device = kDevice, .entries = {&entry, 1}}).ok());
+  };
+  policy.on_arrival = [&](Context& context, RequestId) { launch(context); };
+  policy.on_slot_free = [&](Context& context, DeviceId) {
+    if (context.live({0})) launch(context);
+  };
+  run.Run(&policy, {TokenRequest(0, 4, 4)});
+  std::vector<std::string> told;
+  for (const FakeStep& step : run.fakes[0].steps) {
+    const DeviceCommand& entry = step.entries.at(0);
+    told.push_back(std::to_string(entry.context_tokens) + "+" + std::to_string(entry.tokens) +
+                   (entry.decode ? " decodes" : "") + (entry.samples ? " samples" : ""));
+  }
+  EXPECT_THAT(told, ElementsAre("0+3", "3+1 samples", "4+1 decodes samples", "0+4", "4+1",
+                                "5+1 decodes samples", "6+1 decodes samples"));
+}
+
 }  // namespace
 }  // namespace schedtwin

@@ -41,6 +41,7 @@ Profile SmallProfile(ModelKind kind) {
   p.prefill.chunk_tokens = {1, 101, 201};
   p.prefill.layer_ns = {10, 110, 410, 30, 330, 830};
   p.prefill.launch_ns = 4;
+  p.head = {{4, 777}, {8, 1333}};
   return p;
 }
 
@@ -62,10 +63,12 @@ class Bench final : public ReplySink {
   void Leave(std::uint32_t request, std::uint32_t context) {
     ring_.Push({.kind = CommandKind::kLeave, .request = request, .context_tokens = context});
   }
-  void Entry(std::uint32_t tokens, std::uint32_t context, bool decode = false) {
+  void Entry(std::uint32_t tokens, std::uint32_t context, bool decode = false,
+             bool samples = false) {
     ++entries_;
     ring_.Push({.kind = CommandKind::kEntry,
                 .decode = decode,
+                .samples = decode || samples,
                 .request = 7,
                 .tokens = tokens,
                 .context_tokens = context});
@@ -122,6 +125,15 @@ TEST(ModelDevice, PrefillsAreChunksAfterTheirContexts) {
   bench.Entry(1, 64);
   bench.Step(Time());
   EXPECT_EQ(bench.took(), bench.Predict({}, {{1, 64}}));
+}
+
+TEST(ModelDevice, LastChunksSample) {
+  Bench bench;
+  bench.Entry(5, 0, false, /*samples=*/true);
+  bench.Entry(30, 64);
+  bench.Step(Time());
+  EXPECT_EQ(bench.took(), bench.Predict({}, {{5, 0, true}, {30, 64, false}}));
+  EXPECT_NE(bench.took(), bench.Predict({}, {{5, 0}, {30, 64}}));
 }
 
 TEST(ModelDevice, ListedDecodesAttendToTheirContextAndThemselves) {
@@ -226,7 +238,7 @@ TEST(ModelDevice, TakesAStepLargerThanTheRing) {
   const RunSummary summary = Simulate(setup, &policy, sources, nullptr, {});
   EXPECT_EQ(summary.result, RunResult::kFinished);
   EXPECT_EQ(summary.steps, 1u);
-  const std::vector<PrefillChunk> chunks(kRequests, {5, 0});
+  const std::vector<PrefillChunk> chunks(kRequests, {5, 0, true});
   StepShape shape;
   shape.prefills = chunks;
   EXPECT_EQ(summary.last_end, Time() + model.Predict(shape));
