@@ -27,7 +27,7 @@ namespace {
 
 namespace pb = google::protobuf;
 
-constexpr std::array<std::string_view, 15> kPaths = {"trace.source",
+constexpr std::array<std::string_view, 17> kPaths = {"trace.source",
                                                      "trace.format",
                                                      "trace.rate_scale",
                                                      "trace.length_scale",
@@ -41,7 +41,9 @@ constexpr std::array<std::string_view, 15> kPaths = {"trace.source",
                                                      "slo.tpot",
                                                      "slo.e2e",
                                                      "seed",
-                                                     "record"};
+                                                     "record",
+                                                     "world",
+                                                     "wait"};
 
 // What `--set` and axes may call a path besides its full name.
 std::string_view FullPath(std::string_view path) {

@@ -102,6 +102,7 @@ std::vector<MetricRow> Flatten(const RunMetrics& metrics) {
   Append("ttft_ms", metrics.ttft_ms, &rows);
   Append("tpot_ms", metrics.tpot_ms, &rows);
   Append("e2e_ms", metrics.e2e_ms, &rows);
+  Append("lateness_ms", metrics.lateness_ms, &rows);
   Append("throughput_rps", metrics.throughput_rps, &rows);
   Append("output_tokens_per_s", metrics.output_tokens_per_s(), &rows);
   Append("goodput_rps", metrics.goodput_rps(), &rows);

@@ -33,6 +33,7 @@ struct RunMetrics {
   bool has_slo = false;
 
   std::optional<Distribution> ttft_ms, tpot_ms, e2e_ms;
+  std::optional<Distribution> lateness_ms;  ///< real runs: from scheduled to delivered arrival
   /// Completions per second over windows of the run (ThroughputWindow); its mean is completed /
   /// makespan.
   std::optional<Distribution> throughput_rps;

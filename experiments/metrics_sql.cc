@@ -42,6 +42,11 @@ v AS (
   FROM windows LEFT JOIN done USING (k), r)
 )sql";
 
+// In simulation there is none to speak of.
+constexpr char kLatenessNs[] =
+    "CASE WHEN (SELECT world FROM published_runs WHERE id = ?1) <> 'sim' "
+    "THEN admitted_ns - arrival_ns END";
+
 constexpr char kCounts[] = R"sql(
 SELECT coalesce(sum(q.completed), 0), coalesce(sum(q.reason = 'rejected'), 0),
   coalesce(sum(q.reason = 'timed_out'), 0), coalesce(sum(q.reason = 'cancelled'), 0),
@@ -118,6 +123,7 @@ absl::StatusOr<RunMetrics> MetricsFromRows(Database& database, std::int64_t run)
       {LatencySql("ttft_ns"), kMsPerNs, &out->ttft_ms},
       {LatencySql("tpot_ns"), kMsPerNs, &out->tpot_ms},
       {LatencySql("e2e_ns"), kMsPerNs, &out->e2e_ms},
+      {LatencySql(kLatenessNs), kMsPerNs, &out->lateness_ms},
       {ThroughputSql(), 1.0, &out->throughput_rps},
   };
   for (const auto& [sql, scale, to] : distributions) {

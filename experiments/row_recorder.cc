@@ -6,8 +6,8 @@
 namespace schedtwin {
 
 RowRecorder::RowRecorder(RecordLevel level, const Slo& slo, std::size_t expected_requests,
-                         RowWriter* writer)
-    : level_(level), summary_(slo, expected_requests), writer_(writer) {
+                         RowWriter* writer, bool real)
+    : level_(level), summary_(slo, expected_requests, real), writer_(writer) {
   if (level_ >= RecordLevel::kRequests) {
     rows_.requests.reserve(writer_ == nullptr ? expected_requests
                                               : std::min(expected_requests, kBatchRows));

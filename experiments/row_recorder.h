@@ -30,8 +30,9 @@ class RowRecorder final : public Recorder {
   /// Many enough that a transaction's cost is spread, few enough that they stay a few megabytes.
   static constexpr std::size_t kBatchRows = 32'768;
 
-  /// `writer` may be null; otherwise it must outlive this.
-  RowRecorder(RecordLevel level, const Slo& slo, std::size_t expected_requests, RowWriter* writer);
+  /// `writer` may be null; otherwise it must outlive this. `real`: see SummaryRecorder.
+  RowRecorder(RecordLevel level, const Slo& slo, std::size_t expected_requests, RowWriter* writer,
+              bool real = false);
 
   RecordWants wants() const {
     return {.steps = level_ >= RecordLevel::kSteps, .log = level_ >= RecordLevel::kFull};

@@ -6,8 +6,10 @@
 #include <optional>
 #include <utility>
 
+#include "exec/cpu_models.h"
 #include "experiments/text.h"
 #include "policies/registry.h"
+#include "sim/simulate.h"
 #include "traces/open.h"
 #include "traces/ratio.h"
 
@@ -15,7 +17,9 @@ namespace schedtwin {
 namespace {
 
 constexpr std::array<std::string_view, 4> kRecordLevels = {"summary", "requests", "steps", "full"};
+constexpr std::array<std::string_view, 2> kWorlds = {"sim", "cpu"};
 constexpr std::int64_t kMostDevices = 4096;
+constexpr std::int64_t kMostRealDevices = 64;  // each has a thread and weights of its own
 
 absl::Status Invalid(const std::string& message) { return absl::InvalidArgumentError(message); }
 
@@ -117,14 +121,16 @@ std::vector<ParameterValue> ValuesAsText(
 // version.
 std::string CompleteText(const Experiment& experiment, const RunSpec& spec) {
   Experiment complete = experiment;
-  const std::pair<const char*, std::string> fields[] = {
+  std::vector<std::pair<const char*, std::string>> fields = {
       {"trace.source", spec.trace->provenance.source},
-      {"profile", spec.profile->profile.name},
+      {"model", spec.model},
       {"devices", Cat(spec.devices)},
       {"policy.name", std::string(spec.policy->name)},
       {"seed", Cat(spec.seed)},
       {"record", std::string(RecordLevelName(spec.record))},
   };
+  if (spec.world != WorldKind::kSim) fields.emplace_back("world", WorldName(spec.world));
+  if (spec.profile != nullptr) fields.emplace_back("profile", spec.profile->profile.name);
   for (const auto& [path, text] : fields) {
     if (complete.Find(path) == nullptr) complete.Set(path, text, "default").IgnoreError();
   }
@@ -181,6 +187,14 @@ absl::StatusOr<std::shared_ptr<const Trace>> TraceOf(const RunSpec& spec) {
   return OpenTrace(spec.trace_options);
 }
 
+std::string_view WorldName(WorldKind world) { return kWorlds[static_cast<std::size_t>(world)]; }
+
+std::optional<WorldKind> FindWorld(std::string_view name) {
+  const auto found = std::find(kWorlds.begin(), kWorlds.end(), name);
+  if (found == kWorlds.end()) return std::nullopt;
+  return static_cast<WorldKind>(found - kWorlds.begin());
+}
+
 std::string_view RecordLevelName(RecordLevel level) {
   return kRecordLevels[static_cast<std::size_t>(level)];
 }
@@ -196,6 +210,9 @@ absl::Status Resolver::ResolvePolicy(const Experiment& experiment, RunSpec* spec
 }
 
 absl::Status Resolver::ResolveProfile(const Experiment& experiment, RunSpec* spec) {
+  if (spec->world != WorldKind::kSim && experiment.Find("profile") == nullptr) {
+    return absl::OkStatus();  // nothing to predict with
+  }
   const std::string name(experiment.TextOr(
       "profile", spec->policy->decoder ? defaults_.decoder_profile : defaults_.one_shot_profile));
   std::shared_ptr<const LoadedProfile>& cached = profiles_[name];
@@ -207,6 +224,33 @@ absl::Status Resolver::ResolveProfile(const Experiment& experiment, RunSpec* spe
         std::make_shared<const LoadedProfile>(LoadedProfile{*std::move(profile), std::move(model)});
   }
   spec->profile = cached;
+  return absl::OkStatus();
+}
+
+absl::Status Resolver::ResolveModel(const Experiment& experiment, RunSpec* spec) {
+  const Setting* model = experiment.Find("model");
+  if (spec->profile != nullptr) {
+    const Profile& profile = spec->profile->profile;
+    if (model != nullptr && model->text != profile.model) {
+      return Invalid(Cat(model->where, ": profile ", profile.name, " is of model ", profile.model,
+                         ", not '", model->text,
+                         "'; leave the model out, or choose another --profile"));
+    }
+    spec->model = profile.model;
+    spec->device = DeviceInfoOf(profile);
+  } else if (model != nullptr) {
+    spec->model = model->text;
+  } else {
+    spec->model =
+        spec->policy->decoder ? defaults_.real_decoder_model : defaults_.real_one_shot_model;
+  }
+  if (spec->world == WorldKind::kSim) return absl::OkStatus();
+  const absl::StatusOr<DeviceInfo> device = CpuDeviceInfo(spec->model);
+  if (!device.ok()) {
+    return At(WhereOf(experiment, model != nullptr ? "model" : "profile", "model"),
+              device.status());
+  }
+  spec->device = *device;
   return absl::OkStatus();
 }
 
@@ -243,26 +287,21 @@ absl::Status Resolver::ResolveTrace(const Experiment& experiment, RunSpec* spec)
 }
 
 absl::Status Resolver::CheckTogether(const Experiment& experiment, const RunSpec& spec) {
-  const Profile& profile = spec.profile->profile;
-  const bool one_shot = profile.kind == ModelKind::kOneShot;
-  const std::string_view kind = ModelKindName(profile.kind);
+  const bool one_shot = spec.device.kind == ModelKind::kOneShot;
   if (one_shot ? !spec.policy->one_shot : !spec.policy->decoder) {
+    const bool by_profile = spec.profile != nullptr;
+    const std::string_view field = by_profile ? "profile" : "model";
     return Invalid(
-        Cat(WhereOf(experiment, "profile", "profile"), ": profile ", profile.name, " is of a ",
-            kind, " model (", profile.model, "), which policy ", spec.policy->name,
-            " does not drive; choose another --profile or --policy (`schedtwin policies` tells "
-            "who drives what)"));
-  }
-  if (const Setting* model = experiment.Find("model");
-      model != nullptr && model->text != profile.model) {
-    return Invalid(Cat(model->where, ": profile ", profile.name, " is of model ", profile.model,
-                       ", not '", model->text,
-                       "'; leave the model out, or choose another --profile"));
+        Cat(WhereOf(experiment, field, field), ": ",
+            by_profile ? Cat("profile ", spec.profile->profile.name, " is of ") : "this is ", "a ",
+            ModelKindName(spec.device.kind), " model (", spec.model, "), which policy ",
+            spec.policy->name, " does not drive; choose another --", field,
+            " or --policy (`schedtwin policies` tells who drives what)"));
   }
   if (one_shot) {
     for (const char* path : {"slo.ttft", "slo.tpot"}) {
       if (const Setting* slo = experiment.Find(path); slo != nullptr) {
-        return Invalid(Cat(slo->where, ": ", profile.model, " answers in one launch, so it has no ",
+        return Invalid(Cat(slo->where, ": ", spec.model, " answers in one launch, so it has no ",
                            std::string_view(path).substr(4), " to set a target for; use e2e"));
       }
     }
@@ -274,26 +313,29 @@ absl::Status Resolver::CheckTogether(const Experiment& experiment, const RunSpec
   if (bare == spec.trace->rows.end()) return absl::OkStatus();
   return Invalid(Cat(WhereOf(experiment, "trace.source", "trace"), ": request ",
                      bare - spec.trace->rows.begin(), " of ", spec.trace->provenance.source,
-                     " has no prompt or output tokens, which ", profile.model,
+                     " has no prompt or output tokens, which ", spec.model,
                      " needs; use a trace with lengths, or the profile of a one-shot model"));
 }
 
-absl::StatusOr<RunSpec> Resolver::Resolve(const Experiment& experiment) {
+absl::StatusOr<RunSpec> Resolver::Resolve(const Experiment& experiment, WorldKind world) {
   if (!experiment.axes().empty()) {
     return Invalid(Cat(experiment.axes().front().where,
                        ": an experiment with axes is many runs; use `schedtwin sweep`"));
   }
   RunSpec spec;
+  spec.world = world;
   std::int64_t devices = 1;
+  const std::int64_t most = world == WorldKind::kSim ? kMostDevices : kMostRealDevices;
   absl::Status status = ReadSeed(experiment, &spec.seed);
-  if (status.ok()) status = ReadInteger(experiment, "devices", 1, kMostDevices, &devices);
+  if (status.ok()) status = ReadInteger(experiment, "devices", 1, most, &devices);
   if (status.ok()) status = ReadTarget(experiment, "slo.ttft", &spec.slo.ttft);
   if (status.ok()) status = ReadTarget(experiment, "slo.tpot", &spec.slo.tpot);
   if (status.ok()) status = ReadTarget(experiment, "slo.e2e", &spec.slo.e2e);
   if (!status.ok()) return status;
   spec.devices = static_cast<std::uint32_t>(devices);
 
-  const std::string_view record = experiment.TextOr("record", defaults_.record);
+  const std::string_view record = experiment.TextOr(
+      "record", world == WorldKind::kSim ? defaults_.record : defaults_.real_record);
   const auto level = std::find(kRecordLevels.begin(), kRecordLevels.end(), record);
   if (level == kRecordLevels.end()) {
     return Invalid(Cat(WhereOf(experiment, "record", "record"), ": record cannot be '", record, "'",
@@ -303,10 +345,11 @@ absl::StatusOr<RunSpec> Resolver::Resolve(const Experiment& experiment) {
 
   status = ResolvePolicy(experiment, &spec);
   if (status.ok()) status = ResolveProfile(experiment, &spec);
+  if (status.ok()) status = ResolveModel(experiment, &spec);
   if (status.ok()) status = ResolveTrace(experiment, &spec);
   if (status.ok()) status = CheckTogether(experiment, spec);
   if (!status.ok()) return status;
-  spec.view.as_units = spec.profile->profile.kind == ModelKind::kOneShot;
+  spec.view.as_units = spec.device.kind == ModelKind::kOneShot;
   status = CheckView(experiment, spec);
   if (!status.ok()) return status;
   spec.experiment = CompleteText(experiment, spec);

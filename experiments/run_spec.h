@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "experiments/row_recorder.h"
 #include "experiments/slo.h"
 #include "experiments/store/store.h"
+#include "policies/api/device.h"
 #include "policies/api/policy.h"
 #include "policies/profile/profile.h"
 #include "policies/profile/step_time.h"
@@ -32,11 +34,20 @@ struct LoadedProfile {
   StepTimeModel model;
 };
 
+/// Where a run takes place.
+enum class WorldKind : std::uint8_t {
+  kSim,  ///< simulated, from a profile
+  kCpu,  ///< for real, on this machine's processor
+};
+
 struct RunSpec {
+  WorldKind world = WorldKind::kSim;
   std::shared_ptr<const Trace> trace;  ///< null: let go of; TraceOf makes it again
   TraceOptions trace_options;
-  TraceSourceOptions view;  ///< what of the trace is replayed, and how fast
-  std::shared_ptr<const LoadedProfile> profile;
+  TraceSourceOptions view;                       ///< what of the trace is replayed, and how fast
+  std::shared_ptr<const LoadedProfile> profile;  ///< null: a real run without predictions
+  std::string model;
+  DeviceInfo device;  ///< each of the devices
   std::uint32_t devices = 1;
   const PolicyInfo* policy = nullptr;
   Parameters parameters;
@@ -54,6 +65,9 @@ struct ExperimentDefaults {
   std::string_view decoder_profile = "llama3-8b-a100";
   std::string_view one_shot_profile = "resnet50-t4";  ///< for policies that drive nothing else
   std::string_view record = "requests";
+  std::string_view real_record = "full";
+  std::string_view real_decoder_model = "llama-15m";
+  std::string_view real_one_shot_model = "encoder-mini";
 };
 
 /// Looks names up, and keeps the traces and profiles it has loaded. One thread; the specs it gives
@@ -63,8 +77,9 @@ class Resolver {
  public:
   explicit Resolver(const ExperimentDefaults& defaults = {}) : defaults_(defaults) {}
 
-  /// REQUIRES: no field holds a list; that is what TakeAxes is for.
-  absl::StatusOr<RunSpec> Resolve(const Experiment& experiment);
+  /// Whatever world the experiment names, it is resolved for `world`. REQUIRES: no field holds a
+  /// list; that is what TakeAxes is for.
+  absl::StatusOr<RunSpec> Resolve(const Experiment& experiment, WorldKind world = WorldKind::kSim);
 
   /// The trace alone, through its view: for commands that look at traffic without running it.
   absl::StatusOr<std::unique_ptr<TraceSource>> OpenSource(const Experiment& experiment);
@@ -72,6 +87,7 @@ class Resolver {
  private:
   absl::Status ResolvePolicy(const Experiment& experiment, RunSpec* spec);
   absl::Status ResolveProfile(const Experiment& experiment, RunSpec* spec);
+  absl::Status ResolveModel(const Experiment& experiment, RunSpec* spec);
   absl::Status ResolveTrace(const Experiment& experiment, RunSpec* spec);
   absl::Status CheckTogether(const Experiment& experiment, const RunSpec& spec);
 
@@ -84,6 +100,11 @@ class Resolver {
 
 /// The spec's trace; made again, the same, where the spec has let go of it. Any thread.
 absl::StatusOr<std::shared_ptr<const Trace>> TraceOf(const RunSpec& spec);
+
+/// "sim", "cpu".
+std::string_view WorldName(WorldKind world);
+/// The world of that name; nullopt: there is none.
+std::optional<WorldKind> FindWorld(std::string_view name);
 
 /// "summary", "requests", "steps", "full".
 std::string_view RecordLevelName(RecordLevel level);

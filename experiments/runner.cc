@@ -7,7 +7,9 @@
 #include <string>
 #include <utility>
 
+#include "experiments/counted_source.h"
 #include "experiments/host.h"
+#include "experiments/real_runner.h"
 #include "experiments/text.h"
 #include "policies/runtime/digest.h"
 #include "sim/simulate.h"
@@ -22,26 +24,6 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(Refusal::kCount)
     "wrong_device", "already_started", "bad_window",      "device_down",
     "not_standing", "ended",           "bad_argument",    "unsupported"};
 
-// Lets someone watch how far a run is. Only made when someone does.
-class CountedSource final : public RequestSource {
- public:
-  CountedSource(RequestSource* source, std::atomic<std::uint64_t>* count)
-      : source_(source), count_(count) {}
-
-  Pull Next(RequestSpec* out) override {
-    const Pull pull = source_->Next(out);
-    if (pull == Pull::kRequest) count_->fetch_add(1, std::memory_order_relaxed);
-    return pull;
-  }
-  void OnRequestEnd(std::uint64_t index, EndReason reason, Time now) override {
-    source_->OnRequestEnd(index, reason, now);
-  }
-
- private:
-  RequestSource* source_;
-  std::atomic<std::uint64_t>* count_;
-};
-
 }  // namespace
 
 std::string_view RunResultName(RunResult result) {
@@ -52,6 +34,8 @@ std::string_view RunResultName(RunResult result) {
       return "stalled";
     case RunResult::kLivelocked:
       return "livelocked";
+    case RunResult::kFailed:
+      return "failed";
     case RunResult::kInterrupted:
       break;
   }
@@ -73,7 +57,7 @@ absl::StatusOr<RunResultData> RunSim(const RunSpec& spec, const RunControl& cont
   const std::unique_ptr<Policy> policy = spec.policy->create(spec.parameters);
   SimSetup setup;
   setup.model = &spec.profile->model;
-  setup.device = DeviceInfoOf(spec.profile->profile);
+  setup.device = spec.device;
   setup.devices = spec.devices;
   setup.world.seed = static_cast<std::uint64_t>(spec.seed);
   setup.world.stop = control.stop;
@@ -92,17 +76,18 @@ absl::StatusOr<RunResultData> RunSim(const RunSpec& spec, const RunControl& cont
   return out;
 }
 
-RunInfo InfoOf(const RunSpec& spec, std::string_view world) {
-  const Profile& profile = spec.profile->profile;
+RunInfo InfoOf(const RunSpec& spec) {
   const TraceProvenance& trace = spec.trace->provenance;
   RunInfo info;
-  info.world = world;
+  info.world = WorldName(spec.world);
   info.policy = spec.policy->name;
   info.parameters = spec.parameter_values;
-  info.model = profile.model;
+  info.model = spec.model;
   info.devices = spec.devices;
-  info.profile = profile.name;
-  info.profile_hash = DigestText(profile.hash);
+  if (spec.profile != nullptr) {
+    info.profile = spec.profile->profile.name;
+    info.profile_hash = DigestText(spec.profile->profile.hash);
+  }
   info.trace = trace.source;
   info.trace_format = trace.format;
   info.trace_hash = DigestText(trace.content_hash);
@@ -142,6 +127,8 @@ RunOutcome OutcomeOf(const RunResultData& result, const RunMetrics& metrics, dou
   out.wall_s = result.wall_s;
   out.process_s = process_s;
   out.metrics = metrics;
+  out.execution = result.execution;
+  if (out.execution.has_value()) out.execution->invalid = InvalidReason(metrics);
   return out;
 }
 

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -24,8 +25,9 @@ struct RunControl {
 
 struct RunResultData {
   RunSummary summary;
-  double wall_s = 0;    ///< the loop alone, without writing rows
-  double thread_s = 0;  ///< CPU time of this thread during the loop
+  double wall_s = 0;                        ///< the loop alone, without writing rows
+  double thread_s = 0;                      ///< CPU time of this thread during the loop
+  std::optional<ExecutionFacts> execution;  ///< of a real run
 };
 
 /// Runs to the end. Deterministic given the spec. Fails when the trace's view is empty or too long.
@@ -36,12 +38,12 @@ absl::StatusOr<RunResultData> RunSim(const RunSpec& spec, const RunControl& cont
 std::uint64_t ExpectedRequests(const RunSpec& spec);
 
 /// What the results file keeps: before the run, and after it.
-RunInfo InfoOf(const RunSpec& spec, std::string_view world);
+RunInfo InfoOf(const RunSpec& spec);
 RunOutcome OutcomeOf(const RunResultData& result, const RunMetrics& metrics, double process_s);
 /// The figures of a run that `recorder` recorded.
 RunMetrics MetricsOf(const RunResultData& result, RowRecorder* recorder);
 
-/// "finished", "stalled", "livelocked", "interrupted".
+/// "finished", "stalled", "livelocked", "failed", "interrupted".
 std::string_view RunResultName(RunResult result);
 
 }  // namespace schedtwin

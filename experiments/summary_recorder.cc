@@ -2,7 +2,8 @@
 
 namespace schedtwin {
 
-SummaryRecorder::SummaryRecorder(const Slo& slo, std::size_t expected_requests) : slo_(slo) {
+SummaryRecorder::SummaryRecorder(const Slo& slo, std::size_t expected_requests, bool real)
+    : slo_(slo), real_(real) {
   counts_.has_slo = slo.any();
   end_ns_.reserve(expected_requests);
   e2e_ns_.reserve(expected_requests);
@@ -34,6 +35,7 @@ RunMetrics SummaryRecorder::Metrics(Time first_arrival) {
   out.ttft_ms = Summarize(std::span<std::int64_t>(ttft_ns_), kMsPerNs);
   out.tpot_ms = Summarize(std::span<double>(tpot_ns_), kMsPerNs);
   out.e2e_ms = Summarize(std::span<std::int64_t>(e2e_ns_), kMsPerNs);
+  out.lateness_ms = Summarize(std::span<std::int64_t>(lateness_ns_), kMsPerNs);
   if (!out.first_arrival.infinite()) {
     out.throughput_rps = SummarizeThroughput(end_ns_, out.first_arrival, out.makespan());
   }

@@ -19,8 +19,9 @@ namespace schedtwin {
 
 class SummaryRecorder final : public Recorder {
  public:
-  /// `expected_requests` only sizes the arrays beforehand.
-  explicit SummaryRecorder(const Slo& slo, std::size_t expected_requests = 0);
+  /// `expected_requests` only sizes the arrays beforehand. Of a real run the lateness of arrivals
+  /// is kept, too.
+  explicit SummaryRecorder(const Slo& slo, std::size_t expected_requests = 0, bool real = false);
 
   void OnRequest(const RequestRecord& record) override {
     counts_.first_arrival = std::min(counts_.first_arrival, record.arrival);
@@ -50,6 +51,7 @@ class SummaryRecorder final : public Recorder {
     if (slo_.any() && slo_.Met(record)) ++counts_.good;
     end_ns_.push_back(record.end.ns());
     e2e_ns_.push_back((record.end - record.arrival).ns());
+    if (real_) lateness_ns_.push_back((record.admitted - record.arrival).ns());
     if (record.output_tokens == 0) return;
     ttft_ns_.push_back((record.first_token - record.arrival).ns());
     if (record.output_tokens == 1) return;
@@ -59,8 +61,9 @@ class SummaryRecorder final : public Recorder {
   void AddUnserved(EndReason reason);
 
   Slo slo_;
+  bool real_;
   RunMetrics counts_;  ///< its distributions are filled by Metrics
-  std::vector<std::int64_t> end_ns_, e2e_ns_, ttft_ns_;
+  std::vector<std::int64_t> end_ns_, e2e_ns_, ttft_ns_, lateness_ns_;
   std::vector<double> tpot_ns_;
 };
 

@@ -24,7 +24,7 @@ PointResult RunPoint(const SweepPoint& point, const std::atomic<bool>* stop) {
   if (!trace.ok()) return {trace.status(), {}, {}, {}};
   spec.trace = *std::move(trace);
   RowRecorder recorder(spec.record, spec.slo, ExpectedRequests(spec), nullptr);
-  PointResult out{RunSim(spec, {.stop = stop}, &recorder), InfoOf(spec, "sim"), {}, {}};
+  PointResult out{RunSim(spec, {.stop = stop}, &recorder), InfoOf(spec), {}, {}};
   if (out.run.ok()) out.metrics = MetricsOf(*out.run, &recorder);
   out.rows = recorder.TakeRows();
   return out;

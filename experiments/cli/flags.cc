@@ -38,6 +38,9 @@ absl::StatusOr<std::vector<po::option>> ParseWords(std::span<const std::string> 
   positional.add(kArgument, -1);
   std::vector<std::string> args(words.begin(), words.end());
   std::replace(args.begin(), args.end(), std::string("-h"), std::string("--help"));
+  if (std::find(names.begin(), names.end(), "output") != names.end()) {
+    std::replace(args.begin(), args.end(), std::string("-o"), std::string("--output"));
+  }
   try {
     using namespace po::command_line_style;  // NOLINT
     return po::command_line_parser(args)

@@ -1,7 +1,8 @@
 // Flags: one command's flags and arguments: declared, parsed, explained. A thin wrapper over
 // Boost.Program_options, whose exceptions end here as one-line errors with the nearest valid name.
 // Values stay text; whoever uses them parses them strictly. Long flags only ("--limit 5",
-// "--limit=5"), no abbreviations: a script that works today works after the next flag was added.
+// "--limit=5"; but -h for --help and -o for --output), no abbreviations: a script that works today
+// works after the next flag was added.
 #ifndef SCHEDTWIN_EXPERIMENTS_CLI_FLAGS_H_
 #define SCHEDTWIN_EXPERIMENTS_CLI_FLAGS_H_
 

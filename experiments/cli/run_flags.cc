@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,11 +30,28 @@ constexpr FieldFlag kTraceFields[] = {
 };
 
 constexpr FieldFlag kRunFields[] = {
+    {"devices", "devices", "N", "replicas of the model (default 1)"},
+    {"policy", "policy.name", "NAME", "the scheduling policy (default vllm_v1)"},
+};
+
+constexpr FieldFlag kSimFields[] = {
     {"model", "model", "NAME", "the model; default: the profile's own"},
     {"profile", "profile", "NAME|FILE",
      "the device model (default llama3-8b-a100, or resnet50-t4 for one-shot policies)"},
-    {"devices", "devices", "N", "replicas of the model (default 1)"},
-    {"policy", "policy.name", "NAME", "the scheduling policy (default vllm_v1)"},
+};
+
+constexpr FieldFlag kRealFields[] = {
+    {"model", "model", "NAME",
+     "the model (default llama-15m, or encoder-mini for one-shot policies)"},
+    {"profile", "profile", "NAME|FILE",
+     "a profile of the model, to predict step times with (default: none, no predictions)"},
+};
+
+constexpr FieldFlag kWorldFields[] = {
+    {"world", "world", "NAME", "where it runs: cpu (the default)"},
+    {"wait", "wait", "sleep|spin",
+     "how the loop waits for a deadline; spin is more exact and takes a core (default: spin where "
+     "a core is left over)"},
 };
 
 absl::Status Apply(const Flags& flags, const FieldFlag& field, Experiment* experiment) {
@@ -110,11 +128,20 @@ void AddJsonFlag(Flags* flags) {
   flags->Switch("json", "print one JSON object on standard output and nothing else");
 }
 
-void AddRunFlags(Flags* flags, std::string_view default_record) {
+void AddWorldFlags(Flags* flags) {
+  for (const FieldFlag& field : kWorldFields)
+    flags->Value(field.name, field.value_name, field.help);
+}
+
+void AddRunFlags(Flags* flags, std::string_view default_record, WorldKind world) {
+  const bool real = world != WorldKind::kSim;
   flags->Value("trace", "FILE|synth:NAME",
                "the traffic: a file, or made here, such as synth:azure_conv or "
                "synth:poisson:rate=20,count=1000 (default synth:azure_conv)");
   AddTraceFlags(flags);
+  for (const FieldFlag& field : real ? std::span(kRealFields) : std::span(kSimFields)) {
+    flags->Value(field.name, field.value_name, field.help);
+  }
   for (const FieldFlag& field : kRunFields) flags->Value(field.name, field.value_name, field.help);
   flags->List("set", "policy.PARAM=VALUE",
               "a parameter of the policy, or any field of an experiment file");
@@ -147,8 +174,13 @@ absl::StatusOr<Experiment> ReadExperiment(const Flags& flags) {
   constexpr FieldFlag kRecord = {"record", "record", "", ""};
   absl::Status status = Apply(flags, kTrace, &experiment);
   if (status.ok()) status = ApplyTraceFlags(flags, &experiment);
-  for (const FieldFlag& field : kRunFields) {
-    if (status.ok()) status = Apply(flags, field, &experiment);
+  // Both worlds' flags have the same names; of those a command does not declare, none is given.
+  for (const std::span<const FieldFlag> fields :
+       {std::span<const FieldFlag>(kSimFields), std::span<const FieldFlag>(kRunFields),
+        std::span<const FieldFlag>(kWorldFields)}) {
+    for (const FieldFlag& field : fields) {
+      if (status.ok()) status = Apply(flags, field, &experiment);
+    }
   }
   if (status.ok()) status = Apply(flags, kRecord, &experiment);
   if (status.ok()) status = ApplySlo(flags, &experiment);

@@ -8,13 +8,17 @@
 #include "absl/status/statusor.h"
 #include "experiments/cli/flags.h"
 #include "experiments/experiment.h"
+#include "experiments/run_spec.h"
 
 namespace schedtwin::cli {
 
 inline constexpr std::string_view kDefaultDb = "schedtwin.db";
 
-/// Declares --trace ... --record, --db and --json; `default_record` is for the help.
-void AddRunFlags(Flags* flags, std::string_view default_record);
+/// Declares --trace ... --record, --db and --json, as a command of `world` explains them;
+/// `default_record` is for the help.
+void AddRunFlags(Flags* flags, std::string_view default_record, WorldKind world = WorldKind::kSim);
+/// Declares --world and --wait.
+void AddWorldFlags(Flags* flags);
 /// Declares the flags that choose and transform a trace: --trace is not among them.
 void AddTraceFlags(Flags* flags);
 void AddDbFlag(Flags* flags);

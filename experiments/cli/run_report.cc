@@ -35,6 +35,7 @@ std::string LatencyTable(const RunMetrics& metrics) {
   add("TTFT", metrics.ttft_ms);
   add("TPOT", metrics.tpot_ms);
   add("E2E", metrics.e2e_ms);
+  add("lateness", metrics.lateness_ms);
   return table.Text(2);
 }
 
@@ -80,6 +81,13 @@ Json RunJson(std::int64_t run, const RunInfo& info, const RunOutcome& outcome) {
   const RunMetrics& m = outcome.metrics;
   Json refusals = Json::object();
   for (const auto& [reason, count] : outcome.refused) refusals[std::string(reason)] = count;
+  Json execution = nullptr;
+  if (const auto& facts = outcome.execution; facts.has_value()) {
+    execution = {{"wait", facts->wait},
+                 {"backend", facts->backend},
+                 {"policy_thread_s", facts->policy_thread_s},
+                 {"invalid", facts->invalid.empty() ? Json(nullptr) : Json(facts->invalid)}};
+  }
   Json parameters = Json::object();
   for (const ParameterValue& parameter : info.parameters)
     parameters[parameter.name] = parameter.value;
@@ -119,13 +127,15 @@ Json RunJson(std::int64_t run, const RunInfo& info, const RunOutcome& outcome) {
           {"devices", info.devices},
           {"trace", info.trace},
           {"trace_transforms", info.trace_transforms},
-          {"seed", info.seed}};
+          {"seed", info.seed},
+          {"lateness_ms", DistributionJson(m.lateness_ms)},
+          {"execution", std::move(execution)}};
 }
 
 std::string RunText(std::int64_t run, const RunInfo& info, const RunOutcome& outcome) {
   const RunMetrics& m = outcome.metrics;
   std::string out = Cat("run ", run, ": ", info.policy, " in ", info.world, ", ", info.devices,
-                        " x ", info.profile, ", ", info.trace);
+                        " x ", info.profile.empty() ? info.model : info.profile, ", ", info.trace);
   if (!info.trace_transforms.empty()) out += Cat(" (", info.trace_transforms, ")");
   out += Cat(", seed ", info.seed, "\n");
   if (outcome.result != "finished") {
@@ -139,6 +149,11 @@ std::string RunText(std::int64_t run, const RunInfo& info, const RunOutcome& out
   out += Cat(" over ", Compact(MakespanSeconds(m)), " s\n");
   out += Cat("  ", outcome.events, " events, ", outcome.steps, " steps in ",
              Compact(outcome.wall_s), " s of wall time\n");
+  if (const auto& facts = outcome.execution; facts.has_value()) {
+    out += Cat("  ", facts->backend, "; the policy thread used ", Compact(facts->policy_thread_s),
+               " s of CPU time (wait: ", facts->wait, ")\n");
+    if (!facts->invalid.empty()) out += Cat("  INVALID: ", facts->invalid, "\n");
+  }
   out += Cat("  digests: outcome ", outcome.outcome_digest, ", decision ", outcome.decision_digest,
              "\n");
   return out;

@@ -210,6 +210,18 @@ absl::StatusOr<std::int64_t> Store::BeginRun(const RunInfo& info) {
   return run;
 }
 
+absl::Status Store::InsertExecution(std::int64_t run, const ExecutionFacts& facts) {
+  absl::StatusOr<Statement> insert =
+      database_.Prepare("INSERT INTO executions VALUES (?1, ?2, ?3, ?4, ?5)");
+  if (!insert.ok()) return insert.status();
+  insert->Bind(1, run)
+      .Bind(2, std::string_view(facts.wait))
+      .Bind(3, std::string_view(facts.backend))
+      .Bind(4, facts.policy_thread_s);
+  if (!facts.invalid.empty()) insert->Bind(5, std::string_view(facts.invalid));
+  return insert->Run();
+}
+
 absl::Status Store::InsertMetrics(std::int64_t run, std::span<const MetricRow> rows) {
   absl::StatusOr<Statement> insert =
       database_.Prepare("INSERT INTO metrics VALUES (?1, ?2, ?3, ?4)");
@@ -238,6 +250,9 @@ absl::Status Store::Publish(std::int64_t run, const RunOutcome& outcome) {
     rows.push_back({"refusals", reason, static_cast<double>(count)});
   }
   status = InsertMetrics(run, rows);
+  if (status.ok() && outcome.execution.has_value()) {
+    status = InsertExecution(run, *outcome.execution);
+  }
   if (!status.ok()) return status;
   return transaction->Commit();
 }

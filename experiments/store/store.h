@@ -49,6 +49,14 @@ struct RunInfo {
   std::optional<std::pair<std::int64_t, std::int64_t>> sweep;  ///< sweep and index of the point
 };
 
+/// What is known of a real run besides.
+struct ExecutionFacts {
+  std::string wait;            ///< sleep, spin
+  std::string backend;         ///< kernel library and instruction set
+  double policy_thread_s = 0;  ///< CPU time of the policy thread during the loop
+  std::string invalid;         ///< why its figures prove nothing; empty: they are sound
+};
+
 /// What a run came to, known when it ends.
 struct RunOutcome {
   std::string result;  ///< finished, stalled, livelocked
@@ -59,6 +67,7 @@ struct RunOutcome {
   std::vector<std::pair<std::string_view, std::int64_t>> refused;  ///< refusals by reason
   double wall_s = 0, process_s = 0;
   RunMetrics metrics;
+  std::optional<ExecutionFacts> execution;  ///< of a real run
 };
 
 class Store {
@@ -92,6 +101,7 @@ class Store {
   explicit Store(Database database, Owner owner)
       : database_(std::move(database)), owner_(std::move(owner)) {}
   absl::Status RemoveDeadRuns();
+  absl::Status InsertExecution(std::int64_t run, const ExecutionFacts& facts);
   absl::Status InsertMetrics(std::int64_t run, std::span<const MetricRow> rows);
 
   Database database_;

@@ -51,7 +51,7 @@ TEST(Runner, AStallIsAResultAndIsStored) {
 
   auto store = Store::OpenForWriting(TempPath("a.db"));
   ASSERT_TRUE(store.ok()) << store.status();
-  RunInfo info = InfoOf(spec, "sim");
+  RunInfo info = InfoOf(spec);
   info.record = "summary";
   const auto run = (*store)->BeginRun(info);
   ASSERT_TRUE(run.ok()) << run.status();
@@ -84,7 +84,7 @@ TEST(Runner, StatesWhatARunIs) {
                                     {"policy.max_num_seqs", "7"},
                                     {"seed", "9"},
                                     {"slo.ttft", "200ms"}});
-  const RunInfo info = InfoOf(spec, "sim");
+  const RunInfo info = InfoOf(spec);
   EXPECT_EQ(info.policy, "vllm_v1");
   EXPECT_EQ(info.model, "llama3-8b");
   EXPECT_EQ(info.trace_transforms, "rate_scale=1.5");

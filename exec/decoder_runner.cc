@@ -1,0 +1,93 @@
+#include "exec/decoder_runner.h"
+
+#include <algorithm>
+
+#include "exec/token_ids.h"
+
+namespace schedtwin {
+
+DecoderRunner::DecoderRunner(const ModelShape& shape, const DeviceInfo& info, std::uint64_t seed)
+    : info_(info),
+      vocab_(shape.vocab),
+      model_(shape,
+             {.kv_blocks = info.total_blocks, .block_tokens = info.block_tokens, .seed = seed}) {}
+
+void DecoderRunner::Take(const DeviceCommand& command) {
+  switch (command.kind) {
+    case CommandKind::kJoin:
+      sequences_[command.request].context_tokens = command.context_tokens;
+      members_.push_back(command.request);
+      return;
+    case CommandKind::kLeave:
+      std::erase(members_, command.request);
+      return;
+    case CommandKind::kBlock: {
+      std::vector<std::uint32_t>& blocks = sequences_[command.request].blocks;
+      blocks.resize(command.context_tokens + 1);
+      blocks.back() = command.tokens;
+      return;
+    }
+    case CommandKind::kEnd:
+      sequences_.erase(command.request);
+      return;
+    case CommandKind::kEntry:
+      entries_.push_back(command);
+      return;
+    case CommandKind::kStep:
+      return;  // the caller's, by RunStep
+  }
+}
+
+void DecoderRunner::RunStep(const DeviceCommand& step) {
+  parts_.clear();
+  tokens_.clear();
+  for (const DeviceCommand& entry : entries_) {
+    AddPart(entry.request, {&sequences_[entry.request], entry.context_tokens, entry.tokens,
+                            entry.decode || entry.samples});
+  }
+  entries_.clear();
+  if (step.standing) {
+    for (const std::uint32_t member : members_) {
+      Sequence& sequence = sequences_[member];
+      AddPart(member, {&sequence, sequence.context_tokens++, 1, true});
+    }
+  }
+  inputs_.clear();
+  sampled_.clear();
+  const std::int32_t* tokens = tokens_.data();
+  for (const Part& part : parts_) {
+    inputs_.push_back({.tokens = tokens,
+                       .count = part.tokens,
+                       .context_tokens = part.context_tokens,
+                       .blocks = part.sequence->blocks.data(),
+                       .sample = part.samples});
+    tokens += part.tokens;
+    if (part.samples) sampled_.push_back(-1);
+  }
+  model_.Forward(inputs_, step.tokens, sampled_.data());
+  FeedBack();
+}
+
+void DecoderRunner::AddPart(std::uint32_t request, const Part& part) {
+  const Sequence& sequence = *part.sequence;
+  for (std::uint32_t i = 0; i < part.tokens; ++i) {
+    const std::uint32_t position = part.context_tokens + i;
+    const std::uint32_t at = position - sequence.first_made;
+    // What another device has made is not known here; its place is taken by another token.
+    const bool made = position >= sequence.first_made && at < sequence.made.size();
+    tokens_.push_back(made ? sequence.made[at] : PromptToken(request, position, vocab_));
+  }
+  parts_.push_back(part);
+}
+
+void DecoderRunner::FeedBack() {
+  const std::int32_t* sampled = sampled_.data();
+  for (const Part& part : parts_) {
+    if (!part.samples) continue;
+    Sequence& sequence = *part.sequence;
+    if (sequence.made.empty()) sequence.first_made = part.context_tokens + part.tokens;
+    sequence.made.push_back(*sampled++);
+  }
+}
+
+}  // namespace schedtwin

@@ -1,0 +1,63 @@
+// DecoderRunner: a decoder model on the CPU behind StepRunner: keeps of each request its block
+// table and the tokens it has made, turns a step's entries and the standing set into one forward
+// pass, and feeds what was sampled back in. Used on one thread, its worker's.
+#ifndef SCHEDTWIN_EXEC_DECODER_RUNNER_H_
+#define SCHEDTWIN_EXEC_DECODER_RUNNER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/node_hash_map.h"
+#include "exec/step_runner.h"
+#include "kernels/cpu/decoder.h"
+#include "kernels/model_shapes.h"
+
+namespace schedtwin {
+
+class DecoderRunner final : public StepRunner {
+ public:
+  /// REQUIRES: `info` is of a decoder with KV blocks. Throws std::bad_alloc.
+  DecoderRunner(const ModelShape& shape, const DeviceInfo& info, std::uint64_t seed);
+
+  DeviceInfo info() const override { return info_; }
+  void Take(const DeviceCommand& command) override;
+  void RunStep(const DeviceCommand& step) override;
+
+  /// The tokens that a request has made so far; empty if it is not known. For tests.
+  const std::vector<std::int32_t>& made(std::uint32_t request) { return sequences_[request].made; }
+
+ private:
+  struct Sequence {
+    std::vector<std::uint32_t> blocks;
+    std::vector<std::int32_t> made;
+    std::uint32_t first_made = 0;      ///< position of made[0]
+    std::uint32_t context_tokens = 0;  ///< of a member
+  };
+  /// One sequence of the step that is being put together.
+  struct Part {
+    Sequence* sequence;
+    std::uint32_t context_tokens;
+    std::uint32_t tokens;
+    bool samples;
+  };
+
+  void AddPart(std::uint32_t request, const Part& part);
+  void FeedBack();
+
+  DeviceInfo info_;
+  std::uint32_t vocab_;
+  CpuDecoder model_;
+  absl::node_hash_map<std::uint32_t, Sequence> sequences_;  // a sequence stays where it is
+  std::vector<std::uint32_t> members_;
+  std::vector<DeviceCommand> entries_;
+
+  // Of the step, kept for their memory.
+  std::vector<Part> parts_;
+  std::vector<std::int32_t> tokens_;
+  std::vector<DecoderSequence> inputs_;
+  std::vector<std::int32_t> sampled_;
+};
+
+}  // namespace schedtwin
+
+#endif  // SCHEDTWIN_EXEC_DECODER_RUNNER_H_

@@ -1,0 +1,253 @@
+// One suite for every world: the same policy, the same traffic, the same assertions, whether time
+// is virtual and steps are predicted, or the clock is the wall's and a model computes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "policies/registry.h"
+#include "policies/runtime/journal.h"
+#include "tests/support/scripted_policy.h"
+#include "tests/support/two_worlds.h"
+
+namespace schedtwin {
+namespace {
+
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+std::unique_ptr<Policy> Make(std::string_view name, const Settings& settings = {}) {
+  const PolicyInfo* info = FindPolicy(name);
+  Parameters parameters;
+  std::string error;
+  EXPECT_TRUE(Parameters::Parse(info->parameters, settings, &parameters, &error)) << error;
+  return info->create(parameters);
+}
+
+bool Decodes(std::string_view policy) { return FindPolicy(policy)->decoder; }
+
+// `count` requests `gap` apart, of mixed lengths.
+std::vector<RequestSpec> Traffic(bool decoder, std::uint32_t count, Duration gap) {
+  std::vector<RequestSpec> requests;
+  Time at;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    requests.push_back(decoder ? TokenRequest(at.ns(), 5 + i * 7 % 40, 1 + i * 5 % 23)
+                               : UnitRequest(at.ns(), 1 + i % 3));
+    at = at + gap;
+  }
+  return requests;
+}
+
+class EveryWorld : public testing::TestWithParam<std::tuple<TestWorld, const char*>> {
+ protected:
+  TestWorld world() const { return std::get<0>(GetParam()); }
+  std::string policy() const { return std::get<1>(GetParam()); }
+  bool decoder() const { return Decodes(policy()); }
+  DeviceInfo Device() const { return decoder() ? TinyDecoderInfo() : TinyEncoderInfo(); }
+};
+
+void ExpectTimesInOrder(const RequestRecord& request) {
+  EXPECT_LE(request.arrival, request.admitted) << request.id.value;
+  EXPECT_LE(request.admitted, request.first_start) << request.id.value;
+  EXPECT_LT(request.first_start, request.end) << request.id.value;
+  if (request.output_tokens == 0) return;
+  EXPECT_LT(request.first_start, request.first_token) << request.id.value;
+  EXPECT_LE(request.first_token, request.last_token) << request.id.value;
+  EXPECT_EQ(request.last_token, request.end) << request.id.value;
+}
+
+void ExpectStepsInOrder(const std::vector<StepRecord>& steps) {
+  std::map<std::uint32_t, Time> free_at;
+  for (const StepRecord& step : steps) {
+    EXPECT_LT(step.start, step.end);
+    EXPECT_LE(free_at[step.device.value], step.start) << "a device runs one step at a time";
+    free_at[step.device.value] = step.end;
+  }
+}
+
+TEST_P(EveryWorld, ServesAllOfItsTraffic) {
+  TwoWorlds run;
+  run.device = Device();
+  const std::vector<RequestSpec> requests = Traffic(decoder(), 40, Duration::Micros(300));
+  const auto made = Make(policy());
+  const RunSummary summary = run.Run(world(), made.get(), requests);
+  ASSERT_EQ(summary.result, RunResult::kFinished) << summary.detail;
+  ASSERT_EQ(run.recorder.requests.size(), requests.size());
+  std::uint64_t prompt = 0, output = 0, units = 0;
+  for (const RequestRecord& record : run.recorder.requests) {
+    const RequestSpec& asked = requests[record.id.value];
+    EXPECT_EQ(record.reason, EndReason::kCompleted);
+    EXPECT_EQ(record.output_tokens, asked.output_tokens);
+    EXPECT_EQ(record.arrival, asked.arrival);
+    ExpectTimesInOrder(record);
+    prompt += record.prompt_tokens;
+    output += record.output_tokens;
+    units += record.units;
+  }
+  ExpectStepsInOrder(run.recorder.steps);
+  std::uint64_t prefilled = 0, decoded = 0, launched = 0;
+  for (const StepRecord& step : run.recorder.steps) {
+    prefilled += step.prefill_tokens;
+    decoded += step.decode_tokens;
+    launched += step.units;
+    EXPECT_EQ(step.compute_ns >= 0, world() == TestWorld::kCpu);
+  }
+  EXPECT_EQ(summary.steps, run.recorder.steps.size());
+  EXPECT_EQ(launched, units);
+  if (decoder()) {
+    EXPECT_EQ(prefilled, prompt) << "nothing was preempted";
+    EXPECT_EQ(decoded, output - requests.size()) << "the prompt's last chunk makes the first token";
+  }
+}
+
+TEST_P(EveryWorld, IsTheSameForRequestsThatComeOneByOne) {
+  // So far apart that nothing depends on how long a step takes.
+  std::vector<std::string> lines[2];
+  const TestWorld worlds[] = {TestWorld::kSim, world()};
+  for (int i = 0; i < 2; ++i) {
+    TwoWorlds run;
+    run.device = Device();
+    const auto made = Make(policy());
+    const RunSummary summary =
+        run.Run(worlds[i], made.get(), Traffic(decoder(), 6, Duration::Millis(60)));
+    ASSERT_EQ(summary.result, RunResult::kFinished) << summary.detail;
+    for (const LogRecord& line : run.recorder.log) {
+      const auto code = static_cast<EventCode>(line.code);
+      const bool event = line.kind == static_cast<std::uint8_t>(LineKind::kEvent);
+      if (event && code >= EventCode::kPlanTimes) continue;  // what only a real clock has to say
+      const bool arms = !event && line.code == static_cast<std::uint8_t>(DecisionCode::kArm);
+      std::ostringstream text;
+      text << (event ? "event " : "decision ") << int{line.code} << ": " << line.a << " "
+           << (arms ? 0 : line.b) << " " << line.c;
+      lines[i].push_back(text.str());
+    }
+  }
+  EXPECT_EQ(lines[0], lines[1]);
+}
+
+TEST_P(EveryWorld, RunsOnSeveralDevices) {
+  TwoWorlds run;
+  run.device = Device();
+  run.devices = 2;
+  const auto made = Make(policy());
+  const RunSummary summary = run.Run(world(), made.get(), Traffic(decoder(), 30, Duration()));
+  ASSERT_EQ(summary.result, RunResult::kFinished) << summary.detail;
+  EXPECT_EQ(summary.ended[0], 30u);
+  ExpectStepsInOrder(run.recorder.steps);
+  std::set<std::uint32_t> used;
+  for (const StepRecord& step : run.recorder.steps) used.insert(step.device.value);
+  EXPECT_EQ(used.size(), 2u);
+}
+
+TEST_P(EveryWorld, LetsClientsWaitForTheirAnswers) {
+  TwoWorlds run;
+  run.device = Device();
+  const RequestSpec request = decoder() ? TokenRequest(0, 9, 4) : UnitRequest(0, 2);
+  ClosedSource first(request, 8, Duration::Micros(200));
+  ClosedSource second(request, 8, Duration::Micros(350));
+  RequestSource* const sources[] = {&first, &second};
+  const auto made = Make(policy());
+  const RunSummary summary = run.Run(world(), made.get(), sources);
+  ASSERT_EQ(summary.result, RunResult::kFinished) << summary.detail;
+  EXPECT_EQ(summary.ended[0], 16u);
+}
+
+TEST_P(EveryWorld, StopsWhenToldTo) {
+  TwoWorlds run;
+  run.device = Device();
+  std::atomic<bool> stop = false;
+  run.options.stop = &stop;
+  // From the inside: in the simulator an hour is over before a thread has started.
+  struct StopAfter final : RequestSource {
+    Pull Next(RequestSpec* out) override {
+      if (++count == 20) stop->store(true);
+      *out = request;
+      out->arrival = Time::Nanos(count * 1'000'000);
+      return Pull::kRequest;
+    }
+    std::atomic<bool>* stop = nullptr;
+    RequestSpec request;
+    std::int64_t count = 0;
+  } endless;
+  endless.stop = &stop;
+  endless.request = decoder() ? TokenRequest(0, 9, 4) : UnitRequest(0, 2);
+  RequestSource* const sources[] = {&endless};
+  const auto made = Make(policy());
+  EXPECT_EQ(run.Run(world(), made.get(), sources).result, RunResult::kInterrupted);
+}
+
+std::string NameOf(const testing::TestParamInfo<std::tuple<TestWorld, const char*>>& info) {
+  return std::string(std::get<0>(info.param) == TestWorld::kSim ? "sim_" : "cpu_") +
+         std::get<1>(info.param);
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, EveryWorld,
+                         testing::Combine(testing::Values(TestWorld::kSim, TestWorld::kCpu),
+                                          testing::Values("fifo", "immediate", "dynamic_batch",
+                                                          "static_batch", "vllm_v1")),
+                         NameOf);
+
+class AWorld : public testing::TestWithParam<TestWorld> {};
+
+TEST_P(AWorld, PreemptsWhereKvIsScarce) {
+  TwoWorlds run;
+  run.device.total_blocks = 8;  // of 16 tokens
+  std::vector<RequestSpec> requests;
+  for (int i = 0; i < 8; ++i) requests.push_back(TokenRequest(0, 20, 60));
+  const auto made = Make("vllm_v1");
+  const RunSummary summary = run.Run(GetParam(), made.get(), requests);
+  ASSERT_EQ(summary.result, RunResult::kFinished) << summary.detail;
+  EXPECT_EQ(summary.ended[0], 8u);
+  EXPECT_GT(summary.preemptions, 0u);
+  for (const RequestRecord& record : run.recorder.requests) EXPECT_EQ(record.output_tokens, 60u);
+}
+
+TEST_P(AWorld, RejectsWhatCanNeverFit) {
+  TwoWorlds run;
+  const auto made = Make("vllm_v1");
+  const RunSummary summary =
+      run.Run(GetParam(), made.get(), {TokenRequest(0, 512, 4), TokenRequest(0, 500, 100)});
+  ASSERT_EQ(summary.result, RunResult::kFinished) << summary.detail;
+  EXPECT_EQ(summary.ended[static_cast<int>(EndReason::kRejected)], 1u);
+  EXPECT_EQ(summary.ended[static_cast<int>(EndReason::kCompleted)], 1u);
+  EXPECT_EQ(run.recorder.Find(1)->output_tokens, 12u) << "ends at the model's length";
+}
+
+TEST_P(AWorld, FiresTimersInOrderAndNeverEarly) {
+  TwoWorlds run;
+  std::vector<std::pair<std::uint64_t, Time>> fired;
+  ScriptedPolicy policy;
+  TimerId cancelled;
+  policy.on_start = [&](Context& context) {
+    context.clock().Arm(Time::Nanos(3'000'000), 3);
+    context.clock().Arm(Time::Nanos(1'000'000), 1);
+    context.clock().Arm(Time::Nanos(2'000'000), 2);
+    cancelled = context.clock().Arm(Time::Nanos(2'500'000), 9);
+  };
+  policy.on_timer = [&](Context& context, std::uint64_t tag) {
+    fired.emplace_back(tag, context.now());
+    EXPECT_TRUE(tag != 2 || context.clock().Cancel(cancelled));
+  };
+  policy.on_arrival = [&](Context& context, RequestId request) {
+    context.actions().Finish(request, EndReason::kRejected);
+  };
+  run.Run(GetParam(), &policy, {TokenRequest(5'000'000, 4, 1)});
+  ASSERT_EQ(fired.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(fired[i].first, i + 1);
+    EXPECT_GE(fired[i].second, Time::Nanos(1'000'000 * static_cast<std::int64_t>(i + 1)));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, AWorld, testing::Values(TestWorld::kSim, TestWorld::kCpu),
+                         testing::PrintToStringParamName());
+
+}  // namespace
+}  // namespace schedtwin
