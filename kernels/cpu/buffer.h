@@ -17,7 +17,7 @@ namespace schedtwin {
 class Buffer {
  public:
   Buffer() = default;
-  // Throws std::bad_alloc.
+  // Throws std::bad_alloc. Sizes that overflow come as the largest (see Product).
   explicit Buffer(std::uint64_t size) : size_(size) {
     if (size > std::numeric_limits<std::size_t>::max() / (2 * sizeof(float)))
       throw std::bad_alloc();
@@ -45,6 +45,13 @@ class Buffer {
   std::unique_ptr<float[], Free> data_;
   std::uint64_t size_ = 0;
 };
+
+// a * b; the largest value, of which no Buffer is made, when that overflows.
+inline std::uint64_t Product(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t product = 0;
+  const bool overflow = __builtin_mul_overflow(a, b, &product);
+  return overflow ? std::numeric_limits<std::uint64_t>::max() : product;
+}
 
 }  // namespace schedtwin
 

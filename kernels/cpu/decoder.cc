@@ -93,7 +93,8 @@ CpuDecoder::CpuDecoder(const ModelShape& shape, const DecoderOptions& options)
   };
   using enum DecoderTensor;
   const std::uint32_t dim = shape.dim, qkv = dim + 2 * shape.kv_dim(), ffn = shape.ffn;
-  const std::uint64_t pool = options.kv_blocks * attention_.block_floats();
+  const std::uint64_t pool =
+      Product(options.kv_blocks, Product(shape.kv_dim(), options.block_tokens));
   layers_.resize(shape.layers);
   for (std::uint32_t i = 0; i < shape.layers; ++i) {
     layers_[i] = {.attention_norm = Filled(weights(kAttentionNorm, i)),

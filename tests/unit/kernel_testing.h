@@ -1,0 +1,45 @@
+// What the tests of kernels share: random inputs, and the backends that this build has.
+#ifndef SCHEDTWIN_TESTS_UNIT_KERNEL_TESTING_H_
+#define SCHEDTWIN_TESTS_UNIT_KERNEL_TESTING_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/linear.h"
+
+namespace schedtwin {
+
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+inline std::vector<LinearBackendKind> LinearBackends() {
+  std::vector<LinearBackendKind> kinds = {LinearBackendKind::kPlain};
+  if (HasOneDnn()) kinds.push_back(LinearBackendKind::kOneDnn);
+  return kinds;
+}
+
+inline std::string BackendName(const testing::TestParamInfo<LinearBackendKind>& info) {
+  return info.param == LinearBackendKind::kPlain ? "plain" : "onednn";
+}
+
+inline std::vector<float> RandomFloats(std::mt19937& random, std::size_t count) {
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+inline std::vector<std::int32_t> RandomTokens(std::mt19937& random, std::size_t count,
+                                              std::uint32_t vocab) {
+  std::vector<std::int32_t> tokens(count);
+  for (std::int32_t& token : tokens) token = static_cast<std::int32_t>(random() % vocab);
+  return tokens;
+}
+
+}  // namespace schedtwin
+
+#endif  // SCHEDTWIN_TESTS_UNIT_KERNEL_TESTING_H_
