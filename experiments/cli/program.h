@@ -24,7 +24,7 @@ struct Command {
   absl::Status (*run)(const Flags& flags);
 };
 
-extern const Command kSim, kExec, kSweep, kCompare, kPolicies, kProfiles, kTraceInfo,
+extern const Command kSim, kExec, kCalibrate, kSweep, kCompare, kPolicies, kProfiles, kTraceInfo,
     kDbList, kDbShow, kDbCheck;
 
 /// All commands, in the order in which help lists them.

@@ -1,0 +1,75 @@
+#include "exec/device_probe.h"
+
+#include <utility>
+
+#include "policies/runtime/check.h"
+
+namespace schedtwin {
+
+DeviceProbe::DeviceProbe(Wait wait) : time_source_(&clock_, &mailbox_, wait), commands_(8) {}
+
+absl::StatusOr<std::unique_ptr<DeviceProbe>> DeviceProbe::Start(const MakeStepRunner& make,
+                                                                Wait wait) {
+  std::unique_ptr<DeviceProbe> probe(new DeviceProbe(wait));
+  auto device = CpuDevice::Start(make, &probe->mailbox_, &probe->clock_, nullptr);
+  if (!device.ok()) return device.status();
+  probe->device_ = *std::move(device);
+  probe->device_->Attach({0}, &probe->commands_, probe.get());
+  return probe;
+}
+
+void DeviceProbe::Post(const DeviceReply& reply, Time) {
+  reply_ = reply;
+  answered_ = true;
+}
+
+void DeviceProbe::Send(const DeviceCommand& command) {
+  while (!commands_.Push(command)) device_->Notify(clock_.Now());
+}
+
+absl::StatusOr<DeviceReply> DeviceProbe::RunStep(std::uint32_t entries) {
+  Send({.kind = CommandKind::kStep, .plan = {steps_++, 0}, .entries = entries});
+  answered_ = false;
+  device_->Notify(clock_.Now());
+  while (!answered_) time_source_.Advance(Time::Infinite());
+  if (reply_.status != ReplyStatus::kOk) return absl::AbortedError(device_->failure());
+  return reply_;
+}
+
+void DeviceProbe::LayOut(std::span<const ProbeEntry> entries) {
+  const DeviceInfo& info = device_->info();
+  std::uint32_t next = 0;
+  for (std::uint32_t i = 0; i < entries.size(); ++i) {
+    Send({.kind = CommandKind::kEnd, .request = i});
+    const std::uint32_t tokens = entries[i].context_tokens + entries[i].tokens;
+    for (std::uint32_t k = 0; k * info.block_tokens < tokens; ++k) {
+      SCHEDTWIN_CHECK(next < info.total_blocks);
+      Send({.kind = CommandKind::kBlock, .request = i, .tokens = next++, .context_tokens = k});
+    }
+  }
+  Send({.kind = CommandKind::kEntry, .request = 0, .tokens = 1});
+}
+
+absl::StatusOr<ProbeTimes> DeviceProbe::Run(std::span<const ProbeEntry> entries) {
+  if (device_->info().total_blocks > 0) {
+    LayOut(entries);
+    const absl::StatusOr<DeviceReply> laid_out = RunStep(1);
+    if (!laid_out.ok()) return laid_out.status();
+  }
+  const Time handed_over = clock_.Now();
+  for (std::uint32_t i = 0; i < entries.size(); ++i) {
+    Send({.kind = CommandKind::kEntry,
+          .decode = entries[i].decode,
+          .samples = entries[i].samples,
+          .request = i,
+          .tokens = entries[i].tokens,
+          .context_tokens = entries[i].context_tokens});
+  }
+  const absl::StatusOr<DeviceReply> reply = RunStep(static_cast<std::uint32_t>(entries.size()));
+  if (!reply.ok()) return reply.status();
+  return ProbeTimes{.wall_ns = (reply->end - reply->start).ns(),
+                    .cpu_ns = reply->compute_ns,
+                    .round_trip_ns = (clock_.Now() - handed_over).ns()};
+}
+
+}  // namespace schedtwin
