@@ -16,8 +16,9 @@
 namespace schedtwin::cli {
 namespace {
 
-constexpr std::array<const Command*, 9> kCommands = {
-    &kSim, &kSweep, &kCompare, &kPolicies, &kProfiles, &kTraceInfo, &kDbList, &kDbShow, &kDbCheck};
+constexpr std::array<const Command*, 10> kCommands = {&kSim,      &kSweep,    &kCompare,   &kReplay,
+                                                      &kPolicies, &kProfiles, &kTraceInfo, &kDbList,
+                                                      &kDbShow,   &kDbCheck};
 
 std::string ProgramHelp() {
   std::string out =
