@@ -1,7 +1,6 @@
 #include "experiments/runner.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -9,23 +8,13 @@
 
 #include "experiments/counted_source.h"
 #include "experiments/host.h"
+#include "experiments/log_text.h"
 #include "experiments/real_runner.h"
 #include "experiments/text.h"
 #include "policies/runtime/digest.h"
 #include "sim/simulate.h"
 
 namespace schedtwin {
-namespace {
-
-constexpr std::array<std::string_view, static_cast<std::size_t>(Refusal::kCount)> kRefusalNames = {
-    "none",         "unknown_device",  "unknown_request", "unknown_plan",
-    "queue_full",   "empty_plan",      "duplicate_entry", "wrong_tokens",
-    "no_capacity",  "no_memory",       "batch_too_large", "not_decoding",
-    "wrong_device", "already_started", "bad_window",      "device_down",
-    "not_standing", "ended",           "bad_argument",    "unsupported"};
-
-}  // namespace
-
 std::string_view RunResultName(RunResult result) {
   switch (result) {
     case RunResult::kFinished:
@@ -119,10 +108,10 @@ RunOutcome OutcomeOf(const RunResultData& result, const RunMetrics& metrics, dou
   out.requests = static_cast<std::int64_t>(summary.requests);
   out.events = static_cast<std::int64_t>(summary.events);
   out.steps = static_cast<std::int64_t>(summary.steps);
-  for (std::size_t reason = 1; reason < kRefusalNames.size(); ++reason) {
+  for (std::size_t reason = 1; reason < static_cast<std::size_t>(Refusal::kCount); ++reason) {
     const auto count = static_cast<std::int64_t>(summary.refusals[reason]);
     out.refusals += count;
-    if (count > 0) out.refused.emplace_back(kRefusalNames[reason], count);
+    if (count > 0) out.refused.emplace_back(RefusalName(static_cast<Refusal>(reason)), count);
   }
   out.wall_s = result.wall_s;
   out.process_s = process_s;

@@ -16,9 +16,9 @@
 namespace schedtwin::cli {
 namespace {
 
-constexpr std::array<const Command*, 10> kCommands = {&kSim,      &kExec,     &kSweep,     &kCompare,
-                                                     &kPolicies, &kProfiles, &kTraceInfo, &kDbList,
-                                                     &kDbShow,   &kDbCheck};
+constexpr std::array<const Command*, 12> kCommands = {
+    &kSim,      &kExec,     &kCalibrate, &kSweep,  &kCompare, &kReplay,
+    &kPolicies, &kProfiles, &kTraceInfo, &kDbList, &kDbShow,  &kDbCheck};
 
 std::string ProgramHelp() {
   std::string out =

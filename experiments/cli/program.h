@@ -24,8 +24,8 @@ struct Command {
   absl::Status (*run)(const Flags& flags);
 };
 
-extern const Command kSim, kExec, kCalibrate, kSweep, kCompare, kPolicies, kProfiles, kTraceInfo,
-    kDbList, kDbShow, kDbCheck;
+extern const Command kSim, kExec, kCalibrate, kSweep, kCompare, kReplay, kPolicies, kProfiles,
+    kTraceInfo, kDbList, kDbShow, kDbCheck;
 
 /// All commands, in the order in which help lists them.
 std::span<const Command* const> Commands();

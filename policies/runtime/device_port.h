@@ -59,7 +59,10 @@ struct DeviceReply {
   Time start;
   Time end;                        ///< means nothing, like `start`, where the status is not kOk
   std::int64_t predicted_ns = -1;  ///< -1: no profile
-  std::int64_t compute_ns = -1;    ///< thread CPU time; -1: not measured
+  std::int64_t compute_ns = -1;    ///< thread CPU time; -1: not measured. A real device measures
+
+  /// True of what a real device says, false of what a model has worked out and posted for its end.
+  bool measured(Time now) const { return compute_ns >= 0 || end != now; }
 };
 static_assert(std::is_trivially_copyable_v<DeviceReply>);
 

@@ -1,8 +1,9 @@
 // Journal: every event delivered, decision taken and answer given, as lines. The lines feed the
 // decision digest, and the log when a recorder asks for it; there is no second account of a run
-// that could differ from the first. Notes are not lines: they are in no digest. Digested is one
-// word for each new time, and three words a line: kind, code and c in one (c rarely needs its upper
-// bytes), a, b.
+// that could differ from the first. Whatever acts at an instant leaves a line at that instant, told
+// to the policy or not: a replay (sim/replay.h) has nothing else to go by. Notes are not lines:
+// they are in no digest. Digested is one word for each new time, and three words a line: kind, code
+// and c in one (c rarely needs its upper bytes), a, b.
 #ifndef SCHEDTWIN_POLICIES_RUNTIME_JOURNAL_H_
 #define SCHEDTWIN_POLICIES_RUNTIME_JOURNAL_H_
 
@@ -30,8 +31,8 @@ enum class EventCode : std::uint8_t {
   kPlanStarting = 9,  ///< a: plan
   kSlotFree = 10,     ///< a: device, b: depth left
   kFinished = 11,     ///< a: request, b: reason; delivered with the plan done that follows
-  kPlanTimes =
-      12,  ///< a: plan, b: start, c: end, where the end is not now; belongs to what follows
+  kStepTimes = 12,    ///< a: plan, b: start, c: end, of a measured step; a plan's come in order
+  kPlanOpened = 13,   ///< a: plan; its window opens and it may start
 };
 
 /// Decisions; c holds the answer (a Refusal) in its low byte unless it says otherwise. Timers are
@@ -51,7 +52,7 @@ enum class DecisionCode : std::uint8_t {
   kPoke = 10,         ///< a: device
   kReserve = 11,      ///< a: request, b: tokens and device
   kRelease = 12,      ///< a: request, b: device
-  kTransaction = 13,  ///< a: 0 begin, 1 roll back, 2 commit, 3 left open; b: entries, c: device
+  kTransaction = 13,  ///< a: 0 begin, 1 roll back, 2 commit, 3 left open; b: entries and device
   kTransfer = 14,
   kCancelOperation = 15,
   kLoad = 16,
@@ -75,7 +76,8 @@ class Journal {
 
   void Event(Time now, EventCode code, std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0) {
     Line(now, LineKind::kEvent, static_cast<std::uint8_t>(code), a, b, c);
-    events_ += code != EventCode::kFinished && code != EventCode::kPlanTimes;
+    events_ += code != EventCode::kFinished && code != EventCode::kStepTimes &&
+               code != EventCode::kPlanOpened;
   }
   void Decision(Time now, DecisionCode code, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
     Line(now, LineKind::kDecision, static_cast<std::uint8_t>(code), a, b, c);

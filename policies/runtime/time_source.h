@@ -13,7 +13,8 @@ class TimeSource {
 
   /// Moves on to the next instant at which something is due, at the latest `next` (infinite:
   /// nothing is planned), and returns it. What came in meanwhile has been posted to the run's
-  /// ReplySink. Never goes back.
+  /// ReplySink. Never goes back. A real clock may return early or late, but never the same instant
+  /// twice: what two wakes brought must be told apart in the log.
   virtual Time Advance(Time next) = 0;
   /// True if a message may still come when nothing is planned: a step runs, or a client may send a
   /// request. A worker that has nothing to do does not count.

@@ -159,6 +159,9 @@ void World::Dispatch(const Event& event) {
     case EventKind::kPlanStarting:
     case EventKind::kPlanRetry: {
       const PlanId plan = PlanId::FromWord(event.word);
+      if (event.kind == EventKind::kPlanRetry) {
+        core_->journal.Event(core_->now, EventCode::kPlanOpened, event.word);
+      }
       if (event.kind == EventKind::kPlanStarting && core_->plans.Find(plan) != nullptr) {
         DeliverPlanStarting(event.index, plan);
       } else {
@@ -223,7 +226,13 @@ void World::DeliverArrival(std::uint32_t source_index) {
 void World::DeliverReply(std::uint32_t device) {
   DeviceDriver& driver = *drivers_[device];
   for (;;) {
-    if (driver.OnStepDone(inbox_[device])) break;
+    const DeviceReply& reply = inbox_[device];
+    if (reply.measured(core_->now)) [[unlikely]] {  // what a policy sees of it cannot be computed
+      core_->journal.Event(core_->now, EventCode::kStepTimes, reply.plan.word(),
+                           static_cast<std::uint64_t>(reply.start.ns()),
+                           static_cast<std::uint64_t>(reply.end.ns()));
+    }
+    if (driver.OnStepDone(reply)) break;
     if (!AloneAtThisInstant()) {
       core_->turns.Add(device, /*slot_free=*/false);
       return;
@@ -268,11 +277,6 @@ void World::DeliverPlanStarting(std::uint32_t device, PlanId plan) {
 void World::DeliverDone(DeviceDriver& driver, const PlanDone& done) {
   const PlanId id = done.id;
   const std::uint32_t device = done.device.value;
-  if (done.end != core_->now) {  // a real device's stamps are what a policy may act on
-    core_->journal.Event(core_->now, EventCode::kPlanTimes, id.word(),
-                         static_cast<std::uint64_t>(done.start.ns()),
-                         static_cast<std::uint64_t>(done.end.ns()));
-  }
   core_->journal.Event(core_->now, EventCode::kPlanDone, id.word(),
                        static_cast<std::uint64_t>(done.why) | (std::uint64_t{done.steps} << 8),
                        done.finished.size());

@@ -1,7 +1,7 @@
 // A policy that does anything: legal, illegal and senseless actions at random, on random traffic,
 // devices and queues. Whatever it does, the runtime keeps its books, asks of a device only what a
 // device can do, ends every request at most once, ends the run with a result, and does the same
-// again for the same seed.
+// again for the same seed, or from the log of what happened to it.
 //
 // SCHEDTWIN_RANDOM_POLICY_SEED=N runs one seed alone, SCHEDTWIN_RANDOM_POLICY_SEEDS=N runs the
 // first N.
@@ -17,7 +17,9 @@
 #include <vector>
 
 #include "policies/api/rng.h"
+#include "policies/runtime/journal.h"
 #include "policies/runtime/world.h"
+#include "tests/support/real_world.h"
 #include "tests/support/test_run.h"
 
 namespace schedtwin {
@@ -59,6 +61,25 @@ struct Shape {
     return shape;
   }
 
+  DeviceInfo Device() const {
+    DeviceInfo device = one_shot ? SmallOneShot() : SmallDecoder();
+    device.queue_depth = depth;
+    device.total_blocks = total_blocks;
+    device.block_tokens = block_tokens;
+    device.max_step_tokens = max_step_tokens;
+    return device;
+  }
+
+  WorldOptions Options(std::uint64_t seed) const {
+    WorldOptions options;
+    options.seed = seed;
+    options.identify_blocks = identify;
+    options.tie_seed = tie_seed;
+    options.max_callbacks_per_instant = 2000;
+    options.max_idle_timers = 1000;
+    return options;
+  }
+
   std::vector<RequestSpec> Requests(std::uint64_t seed) const {
     Rng rng(seed, "requests");
     std::vector<RequestSpec> requests;
@@ -76,6 +97,7 @@ struct Shape {
 
 class RandomPolicy final : public Policy {
  public:
+  /// `run` may be null: then the books are not checked.
   RandomPolicy(const Shape& shape, std::uint64_t seed, TestRun* run)
       : shape_(shape), rng_(seed, "random policy"), run_(run) {}
 
@@ -134,7 +156,7 @@ class RandomPolicy final : public Policy {
   bool Percent(std::uint32_t percent) { return rng_.Below(100) < percent; }
 
   void Callback(Context& context) {
-    run_->world->CheckInvariants();
+    if (run_ != nullptr) run_->world->CheckInvariants();
     CheckViews(context);
     if (++callbacks_ > 3000) stop = true;
     if (cleared_) return;
@@ -396,17 +418,9 @@ Ran RunSeed(std::uint64_t seed, bool record) {
   const Shape shape = Shape::Of(seed);
   const std::vector<RequestSpec> requests = shape.Requests(seed);
   TestRun run;
-  run.device = shape.one_shot ? SmallOneShot() : SmallDecoder();
-  run.device.queue_depth = shape.depth;
-  run.device.total_blocks = shape.total_blocks;
-  run.device.block_tokens = shape.block_tokens;
-  run.device.max_step_tokens = shape.max_step_tokens;
+  run.device = shape.Device();
   run.devices = shape.devices;
-  run.options.seed = seed;
-  run.options.identify_blocks = shape.identify;
-  run.options.tie_seed = shape.tie_seed;
-  run.options.max_callbacks_per_instant = 2000;
-  run.options.max_idle_timers = 1000;
+  run.options = shape.Options(seed);
   run.wants = {.steps = record, .log = record};
   run.step_time = [](const FakeStep& step) {
     return Duration::Nanos(10 * (1 + static_cast<std::int64_t>(step.tokens() / 8)));
@@ -478,6 +492,43 @@ TEST(RandomPolicy, KeepsTheBooksAndEndsWithAResult) {
     if (i == static_cast<std::size_t>(Refusal::kDeviceDown)) continue;  // no mechanics yet
     EXPECT_GT(refusals[i], 0u) << "reason " << i;
   }
+}
+
+// Nothing that a policy can do acts without a line in the log: of the real clock's disorder, the
+// log tells enough.
+TEST(RandomPolicy, IsReplayedFromTheLogOfARealRun) {
+  std::map<RunResult, std::uint64_t> results;
+  std::uint64_t opened = 0;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Shape shape = Shape::Of(seed);
+    shape.tie_seed = 0;
+    const std::vector<RequestSpec> requests = shape.Requests(seed);
+    RandomPolicy policy(shape, seed, nullptr), again(shape, seed, nullptr);
+    ReplaySetup setup;
+    setup.device = shape.Device();
+    setup.devices = shape.devices;
+    setup.world = shape.Options(seed);
+    setup.world.stop = &policy.stop;
+    const RealRun run = RunForReal(setup, seed, &policy, requests);
+    setup = run.setup;
+    setup.world.stop = &again.stop;
+    const ReplayReport report = ReplayOf(setup, run.log, &again, requests);
+    EXPECT_FALSE(report.divergence.has_value()) << "after line " << report.lines;
+    EXPECT_EQ(report.lines, run.log.size());
+    EXPECT_EQ(report.summary.result, run.summary.result);
+    EXPECT_EQ(report.summary.decision_digest, run.summary.decision_digest);
+    EXPECT_EQ(report.summary.outcome_digest, run.summary.outcome_digest);
+    if (HasFailure()) return;
+    ++results[run.summary.result];
+    for (const LogRecord& line : run.log) {
+      opened += line.kind == static_cast<std::uint8_t>(LineKind::kEvent) &&
+                line.code == static_cast<std::uint8_t>(EventCode::kPlanOpened);
+    }
+  }
+  EXPECT_GT(results[RunResult::kFinished], kSeeds / 2);
+  EXPECT_GT(results[RunResult::kStalled] + results[RunResult::kInterrupted], kSeeds / 50);
+  EXPECT_GT(opened, kSeeds / 10);
 }
 
 }  // namespace

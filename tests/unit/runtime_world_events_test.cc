@@ -319,7 +319,7 @@ TEST(WorldWake, WakingTooLateKeepsTheStampsOfSteps) {
   bool told = false;
   for (const LogRecord& line : run.recorder.log) {
     told |= line.kind == static_cast<std::uint8_t>(LineKind::kEvent) &&
-            line.code == static_cast<std::uint8_t>(EventCode::kPlanTimes) && line.b == 3 &&
+            line.code == static_cast<std::uint8_t>(EventCode::kStepTimes) && line.b == 3 &&
             line.c == 13;
   }
   EXPECT_TRUE(told);

@@ -1,0 +1,125 @@
+#include "experiments/replay.h"
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "experiments/experiment.h"
+#include "experiments/store/log_reader.h"
+#include "experiments/text.h"
+#include "policies/runtime/digest.h"
+#include "sim/simulate.h"
+
+namespace schedtwin {
+namespace {
+
+constexpr char kRunSql[] =
+    "SELECT world, experiment, profile_hash, trace, trace_hash, version, outcome_digest, "
+    "decision_digest, oracle, record, "
+    "(SELECT coalesce(max(sequence) + 1, 0) FROM log WHERE run_id = r.id) "
+    "FROM published_runs r WHERE id = ?1";
+
+std::string RunText(const RecordedRun& run) { return Cat("run ", run.id); }
+
+// The device facts and options of the world in which the run was made.
+absl::StatusOr<ReplaySetup> SetupOf(const RecordedRun& run, const RunSpec& spec) {
+  ReplaySetup setup;
+  setup.devices = spec.devices;
+  setup.model = &spec.profile->model;
+  setup.world.seed = static_cast<std::uint64_t>(spec.seed);
+  setup.world.oracle_lengths = run.oracle;
+  if (run.world == "sim") {
+    setup.device = DeviceInfoOf(spec.profile->profile);
+    return setup;
+  }
+  // A measured world differs in three things: setup.device is the real device's, setup.measured and
+  // setup.world.identify_blocks are true.
+  return absl::UnimplementedError(
+      Cat(RunText(run), " was made in world ", run.world,
+          ", which this program cannot replay; it replays runs of world sim"));
+}
+
+}  // namespace
+
+absl::StatusOr<RecordedRun> ReadRecordedRun(Store* store, std::int64_t id) {
+  absl::StatusOr<Statement> find = store->database().Prepare(kRunSql);
+  if (!find.ok()) return find.status();
+  find->Bind(1, id);
+  const absl::StatusOr<bool> row = find->Step();
+  if (!row.ok()) return row.status();
+  if (!*row) return absl::NotFoundError(Cat("run ", id, " is no longer there"));
+  RecordedRun run;
+  run.id = id;
+  std::string* const texts[] = {&run.world,          &run.experiment,     &run.profile_hash,
+                                &run.trace,          &run.trace_hash,     &run.version,
+                                &run.outcome_digest, &run.decision_digest};
+  int column = 0;
+  for (std::string* text : texts) *text = find->text(column++);
+  run.oracle = find->integer(8) != 0;
+  run.lines = static_cast<std::uint64_t>(find->integer(10));
+  const std::string_view record = find->text(9);
+  if (record != "full") {
+    return absl::FailedPreconditionError(
+        Cat(RunText(run), " has no log to replay (it was recorded with --record ", record,
+            "); make it again with --record full"));
+  }
+  return run;
+}
+
+absl::StatusOr<RunSpec> SpecOf(const RecordedRun& run) {
+  const auto at = [&](const absl::Status& status) {
+    return absl::Status(status.code(), Cat("cannot make the conditions of ", RunText(run),
+                                           " again: ", std::string(status.message())));
+  };
+  const absl::StatusOr<Experiment> experiment =
+      Experiment::FromText(run.experiment, Cat("experiment of ", RunText(run)));
+  if (!experiment.ok()) return at(experiment.status());
+  absl::StatusOr<RunSpec> spec = Resolver().Resolve(*experiment);
+  if (!spec.ok()) {
+    const bool gone = absl::IsNotFound(spec.status());
+    return at(gone ? absl::NotFoundError(Cat(std::string(spec.status().message()),
+                                             "; files are looked for from the folder in which "
+                                             "this program is started, as they were then"))
+                   : spec.status());
+  }
+  const std::string trace_hash = DigestText(spec->trace->provenance.content_hash);
+  if (trace_hash != run.trace_hash) {
+    return at(absl::FailedPreconditionError(
+        Cat("trace ", run.trace, " has changed since (content hash ", trace_hash, ", was ",
+            run.trace_hash, "); bring the old one back, or run `schedtwin sim` on the new one")));
+  }
+  const Profile& profile = spec->profile->profile;
+  const std::string profile_hash = DigestText(profile.hash);
+  if (profile_hash != run.profile_hash) {
+    return at(absl::FailedPreconditionError(
+        Cat("profile ", profile.name, " has changed since (hash ", profile_hash, ", was ",
+            run.profile_hash,
+            "); bring the old one back, or run `schedtwin sim` with the new "
+            "one")));
+  }
+  return spec;
+}
+
+absl::StatusOr<ReplayResult> ReplayRun(const RecordedRun& run, const RunSpec& spec, Store* store,
+                                       const ReplayControl& control) {
+  absl::StatusOr<ReplaySetup> setup = SetupOf(run, spec);
+  if (!setup.ok()) return setup.status();
+  setup->world.stop = control.stop;
+  setup->lines_seen = control.lines_seen;
+  const absl::StatusOr<std::unique_ptr<TraceSource>> trace =
+      TraceSource::Create(spec.trace, spec.view);
+  if (!trace.ok()) return trace.status();
+  absl::StatusOr<LogReader> log = LogReader::Create(store->database(), run.id);
+  if (!log.ok()) return log.status();
+  RequestSource* const source = trace->get();
+  const std::unique_ptr<Policy> policy = spec.policy->create(spec.parameters);
+  ReplayResult result;
+  result.report = Replay(*setup, policy.get(), {&source, 1}, &*log);
+  if (!log->status().ok()) return log->status();
+  const RunSummary& summary = result.report.summary;
+  result.digests_equal = DigestText(summary.outcome_digest) == run.outcome_digest &&
+                         DigestText(summary.decision_digest) == run.decision_digest;
+  return result;
+}
+
+}  // namespace schedtwin
