@@ -1,6 +1,8 @@
 #include "experiments/replay.h"
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -8,7 +10,6 @@
 #include "experiments/store/log_reader.h"
 #include "experiments/text.h"
 #include "policies/runtime/digest.h"
-#include "sim/simulate.h"
 
 namespace schedtwin {
 namespace {
@@ -22,21 +23,16 @@ constexpr char kRunSql[] =
 std::string RunText(const RecordedRun& run) { return Cat("run ", run.id); }
 
 // The device facts and options of the world in which the run was made.
-absl::StatusOr<ReplaySetup> SetupOf(const RecordedRun& run, const RunSpec& spec) {
+ReplaySetup SetupOf(const RecordedRun& run, const RunSpec& spec) {
   ReplaySetup setup;
+  setup.device = spec.device;
   setup.devices = spec.devices;
-  setup.model = &spec.profile->model;
+  if (spec.profile != nullptr) setup.model = &spec.profile->model;
   setup.world.seed = static_cast<std::uint64_t>(spec.seed);
   setup.world.oracle_lengths = run.oracle;
-  if (run.world == "sim") {
-    setup.device = DeviceInfoOf(spec.profile->profile);
-    return setup;
-  }
-  // A measured world differs in three things: setup.device is the real device's, setup.measured and
-  // setup.world.identify_blocks are true.
-  return absl::UnimplementedError(
-      Cat(RunText(run), " was made in world ", run.world,
-          ", which this program cannot replay; it replays runs of world sim"));
+  setup.measured = spec.world != WorldKind::kSim;
+  setup.world.identify_blocks = setup.measured;
+  return setup;
 }
 
 }  // namespace
@@ -74,7 +70,12 @@ absl::StatusOr<RunSpec> SpecOf(const RecordedRun& run) {
   const absl::StatusOr<Experiment> experiment =
       Experiment::FromText(run.experiment, Cat("experiment of ", RunText(run)));
   if (!experiment.ok()) return at(experiment.status());
-  absl::StatusOr<RunSpec> spec = Resolver().Resolve(*experiment);
+  const std::optional<WorldKind> world = FindWorld(run.world);
+  if (!world.has_value()) {
+    return at(absl::InvalidArgumentError(
+        Cat("this program knows no world '", run.world, "'; a newer schedtwin may")));
+  }
+  absl::StatusOr<RunSpec> spec = Resolver().Resolve(*experiment, *world);
   if (!spec.ok()) {
     const bool gone = absl::IsNotFound(spec.status());
     return at(gone ? absl::NotFoundError(Cat(std::string(spec.status().message()),
@@ -88,6 +89,7 @@ absl::StatusOr<RunSpec> SpecOf(const RecordedRun& run) {
         Cat("trace ", run.trace, " has changed since (content hash ", trace_hash, ", was ",
             run.trace_hash, "); bring the old one back, or run `schedtwin sim` on the new one")));
   }
+  if (spec->profile == nullptr) return spec;
   const Profile& profile = spec->profile->profile;
   const std::string profile_hash = DigestText(profile.hash);
   if (profile_hash != run.profile_hash) {
@@ -102,10 +104,9 @@ absl::StatusOr<RunSpec> SpecOf(const RecordedRun& run) {
 
 absl::StatusOr<ReplayResult> ReplayRun(const RecordedRun& run, const RunSpec& spec, Store* store,
                                        const ReplayControl& control) {
-  absl::StatusOr<ReplaySetup> setup = SetupOf(run, spec);
-  if (!setup.ok()) return setup.status();
-  setup->world.stop = control.stop;
-  setup->lines_seen = control.lines_seen;
+  ReplaySetup setup = SetupOf(run, spec);
+  setup.world.stop = control.stop;
+  setup.lines_seen = control.lines_seen;
   const absl::StatusOr<std::unique_ptr<TraceSource>> trace =
       TraceSource::Create(spec.trace, spec.view);
   if (!trace.ok()) return trace.status();
@@ -114,7 +115,7 @@ absl::StatusOr<ReplayResult> ReplayRun(const RecordedRun& run, const RunSpec& sp
   RequestSource* const source = trace->get();
   const std::unique_ptr<Policy> policy = spec.policy->create(spec.parameters);
   ReplayResult result;
-  result.report = Replay(*setup, policy.get(), {&source, 1}, &*log);
+  result.report = Replay(setup, policy.get(), {&source, 1}, &*log);
   if (!log->status().ok()) return log->status();
   const RunSummary& summary = result.report.summary;
   result.digests_equal = DigestText(summary.outcome_digest) == run.outcome_digest &&

@@ -15,6 +15,7 @@
 #include "sim/simulate.h"
 
 namespace schedtwin {
+
 std::string_view RunResultName(RunResult result) {
   switch (result) {
     case RunResult::kFinished:

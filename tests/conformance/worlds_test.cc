@@ -121,7 +121,7 @@ TEST_P(EveryWorld, IsTheSameForRequestsThatComeOneByOne) {
     for (const LogRecord& line : run.recorder.log) {
       const auto code = static_cast<EventCode>(line.code);
       const bool event = line.kind == static_cast<std::uint8_t>(LineKind::kEvent);
-      if (event && code >= EventCode::kPlanTimes) continue;  // what only a real clock has to say
+      if (event && code >= EventCode::kStepTimes) continue;  // what only a real clock has to say
       const bool arms = !event && line.code == static_cast<std::uint8_t>(DecisionCode::kArm);
       std::ostringstream text;
       text << (event ? "event " : "decision ") << int{line.code} << ": " << line.a << " "
