@@ -48,7 +48,7 @@ inline float Largest(Vec v) {
 // the Cephes library's expf (S. Moshier). Arguments are clamped to -87.3 .. 88.
 inline Vec Exp(Vec x) {
   x = Min(Splat(88.0F), Max(Splat(-87.3F), x));  // in this order NaN stays NaN
-  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding and taking it away rounds
+  constexpr float kRound = 12582912.0F;          // 1.5 * 2^23: adding and taking it away rounds
   const Vec n = (x * 1.44269504F + kRound) - kRound;
   const Vec r = (x - n * 0.693359375F) + n * 2.12194440e-4F;
   Vec p = Splat(1.9875691500e-4F);
