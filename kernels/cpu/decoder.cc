@@ -156,7 +156,7 @@ void CpuDecoder::Embed(std::span<const DecoderSequence> sequences, std::uint32_t
                     x_.data() + row * dim);
     float* rotation = rotation_.data() + row * attention_.head_dim;
     for (std::uint32_t i = 0; i < sequence.count; ++i) {
-      const double position = std::uint64_t{sequence.context_tokens} + i;
+      const double position = static_cast<double>(sequence.context_tokens) + i;
       for (const double frequency : frequencies_) {
         const float angle = static_cast<float>(std::remainder(position * frequency, 2 * M_PI));
         *rotation++ = std::cos(angle);

@@ -77,7 +77,8 @@ struct CpuKernels {
   // Index of the largest; the first of several.
   std::int32_t (*argmax)(const float* x, std::uint32_t count);
 
-  // x[i] = e^x[i]; count is a multiple of kLaneMultiple. Below -87.3 the result stays at e^-87.3.
+  // x[i] = e^x[i]; count is a multiple of kLaneMultiple. Below -87.3 the result stays that
+  // of -87.3, above 88 that of 88; of NaN it is NaN.
   void (*exp)(float* x, std::uint32_t count);
 
   // y[rows][n] = x[rows][k] * weights, weights in panels [ceil(n /

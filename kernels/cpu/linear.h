@@ -5,7 +5,8 @@
 // multiplied at a time, so that the set of shapes is bounded, all can be prepared before the first
 // step, and a table of step times sampled at multiples of kRowTile meets every case. x and y must
 // have room for PaddedRows(rows) rows; what stands in the padding of x does not matter, what is
-// written to the padding of y means nothing. A row's result does not depend on its neighbours.
+// written to the padding of y means nothing. A row's result does not depend on its
+// neighbours' values; with oneDNN its last bits may depend on how many there are.
 //
 // A LinearBackend and the Linears packed by it belong together: it outlives them, and one thread at
 // a time uses them (any one: nothing is kept per thread). Work is done by the calling thread alone.

@@ -47,8 +47,8 @@ inline float Largest(Vec v) {
 // e^x to about 1e-7 (relative): x = n ln 2 + r with |r| <= ln 2 / 2, and the polynomial for e^r of
 // the Cephes library's expf (S. Moshier). Arguments are clamped to -87.3 .. 88.
 inline Vec Exp(Vec x) {
-  x = Min(Max(x, Splat(-87.3F)), Splat(88.0F));
-  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding and taking it away rounds
+  x = Min(Splat(88.0F), Max(Splat(-87.3F), x));  // in this order NaN stays NaN
+  constexpr float kRound = 12582912.0F;          // 1.5 * 2^23: adding and taking it away rounds
   const Vec n = (x * 1.44269504F + kRound) - kRound;
   const Vec r = (x - n * 0.693359375F) + n * 2.12194440e-4F;
   Vec p = Splat(1.9875691500e-4F);
