@@ -34,10 +34,9 @@ constexpr std::size_t kFewestRounds = 3;
 constexpr std::size_t kWantedRounds = 5;
 constexpr std::size_t kMostRounds = 31;
 
-using Clock = std::chrono::steady_clock;
-
-double NsSince(Clock::time_point start) {
-  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+std::int64_t SteadyNs() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
 double Median(std::vector<double> values) {
@@ -87,7 +86,7 @@ absl::Status CheckOptions(const DeviceInfo& info, const CalibrateOptions& option
 class Session {
  public:
   Session(StepProbe& probe, const CalibrateOptions& options)
-      : probe_(probe), options_(options), info_(probe.info()) {}
+      : probe_(probe), options_(options), info_(probe.info()), start_ns_(now_ns()) {}
 
   absl::StatusOr<Profile> Run() {
     absl::Status status = CheckOptions(info_, options_);
@@ -99,7 +98,8 @@ class Session {
 
  private:
   double budget_ns() const { return static_cast<double>(options_.budget.ns()); }
-  double elapsed_ns() const { return NsSince(start_); }
+  std::int64_t now_ns() const { return options_.now_ns ? options_.now_ns() : SteadyNs(); }
+  double elapsed_ns() const { return static_cast<double>(now_ns() - start_ns_); }
   bool decoder() const { return info_.kind == ModelKind::kDecoder; }
 
   absl::Status ChooseShapes();
@@ -121,7 +121,7 @@ class Session {
   StepProbe& probe_;
   const CalibrateOptions& options_;
   const DeviceInfo info_;
-  const Clock::time_point start_ = Clock::now();
+  const std::int64_t start_ns_;
   ProbeGrid grid_;
   std::vector<Measured> all_;  ///< the fitted ones, then those held out
   std::size_t fitted_ = 0;
@@ -132,9 +132,9 @@ absl::StatusOr<double> Session::RunOnce(const ProbeShape& shape, ProbeTimes* tim
   if (options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed)) {
     return absl::CancelledError("calibration was interrupted");
   }
-  const Clock::time_point start = Clock::now();
+  const std::int64_t start_ns = now_ns();
   const absl::StatusOr<ProbeTimes> answer = probe_.Run(shape.entries);
-  const double cost = NsSince(start);
+  const auto cost = static_cast<double>(now_ns() - start_ns);
   if (!answer.ok()) {
     return absl::Status(
         answer.status().code(),
@@ -268,6 +268,20 @@ struct Pair {
   double measured_ns;
 };
 
+double Rounded(double x, double per_unit) { return std::round(x * per_unit) / per_unit; }
+
+/// To what a reader can use: no measurement is good to a hundredth of a nanosecond.
+void RoundAll(Profile* profile) {
+  const auto round = [](double* ns) { *ns = std::max(0.01, Rounded(*ns, 100)); };
+  for (StepPoint& point : profile->steps) round(&point.step_ns);
+  for (StepPoint& point : profile->head) round(&point.step_ns);
+  for (double& ns : profile->prefill.layer_ns) round(&ns);
+  profile->host_overhead_ns = Rounded(profile->host_overhead_ns, 100);
+  profile->decode_base_ns = Rounded(profile->decode_base_ns, 100);
+  profile->decode_ns_per_sequence = Rounded(profile->decode_ns_per_sequence, 1e4);
+  profile->decode_ns_per_context_token = Rounded(profile->decode_ns_per_context_token, 1e7);
+}
+
 /// REQUIRES: not empty.
 FitError ErrorOf(std::string part, std::string method, const std::vector<Pair>& pairs) {
   FitError error;
@@ -286,11 +300,11 @@ FitError ErrorOf(std::string part, std::string method, const std::vector<Pair>& 
   const double at = 0.95 * static_cast<double>(off.size() - 1);
   const auto low = static_cast<std::size_t>(at);
   const double high = off[std::min(low + 1, off.size() - 1)];
-  error.mape_percent =
-      std::accumulate(off.begin(), off.end(), 0.0) / static_cast<double>(off.size());
-  error.p95_percent = off[low] + (high - off[low]) * (at - static_cast<double>(low));
-  error.max_percent = off.back();
-  error.bias_percent = 100 * (predicted / measured - 1);
+  const double sum = std::accumulate(off.begin(), off.end(), 0.0);
+  error.mape_percent = Rounded(sum / static_cast<double>(off.size()), 1000);
+  error.p95_percent = Rounded(off[low] + (high - off[low]) * (at - static_cast<double>(low)), 1000);
+  error.max_percent = Rounded(off.back(), 1000);
+  error.bias_percent = Rounded(100 * (predicted / measured - 1), 1000);
   return error;
 }
 
@@ -367,7 +381,7 @@ void Session::FillErrors(Profile* profile) const {
   add("step, medians", absl::StrCat("held out: the same, against the median of each"), medians);
   add("step, thread CPU time",
       absl::StrCat("held out: the same, against the CPU time of each; of all steps, wall time is ",
-                   std::round(1000 * wall_sum / cpu_sum) / 1000, " x CPU time"),
+                   Rounded(wall_sum / cpu_sum, 1000), " x CPU time"),
       cpu);
   for (std::size_t i = 0; i < 4; ++i) {
     add(absl::StrCat("steps for the ", kNames[i]), "the steps that it was fitted to", parts[i]);
@@ -394,6 +408,7 @@ absl::StatusOr<Profile> Session::MakeProfile() const {
       profile.steps.push_back({shapes[i].tokens(), wall_ns[i]});
     }
   }
+  RoundAll(&profile);
   if (const absl::Status status = ValidateProfile(profile); !status.ok()) {
     return absl::InternalError(
         absl::StrCat("calibration made no valid profile: ", status.message()));

@@ -1,6 +1,10 @@
 // Calibrate: measures a device through a StepProbe and makes a Profile of it, with the error of its
 // fit on steps held out. Called by `calibrate`; runs in the caller's thread until its budget is
-// spent; reads the steady clock. How it measures and fits is said in calibrate.cc.
+// spent; reads the steady clock. How it measures is said in calibrate.cc, how it fits in
+// probe_fit.h.
+//
+// What the profile predicts is the round trip of a step: its wall time, and the host's overhead of
+// handing it over and reading the answer.
 #ifndef SCHEDTWIN_EXEC_CALIBRATE_H_
 #define SCHEDTWIN_EXEC_CALIBRATE_H_
 
@@ -27,6 +31,7 @@ struct CalibrateOptions {
   Duration budget = Duration::Seconds(40);
   std::uint64_t seed = 1;
   const std::atomic<bool>* stop = nullptr;        ///< true: give up, soon; may be null
+  std::function<std::int64_t()> now_ns;           ///< any steady clock; empty: the machine's
   std::function<void(double fraction)> progress;  ///< from 0 to 1; may be empty
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace schedtwin {
@@ -15,8 +16,8 @@ using Row = std::vector<double>;
 constexpr double kRuleWeight = 1e-3;
 constexpr double kRidge = 1e-9;  // for what no step tells anything of
 
-/// Least squares with nothing negative, by normal equations: about a hundred unknowns. What comes
-/// out negative is set to zero, the most negative first, and the rest solved again.
+/// Least squares with nothing negative (Lawson and Hanson's method), by normal equations: about a
+/// hundred unknowns.
 class Solver {
  public:
   explicit Solver(std::size_t unknowns)
@@ -32,40 +33,71 @@ class Solver {
   }
 
   std::vector<double> Solve() const {
-    std::vector<std::size_t> active;
-    for (std::size_t i = 0; i < size_; ++i) {
-      if (matrix_[i * size_ + i] > 0) active.push_back(i);
-    }
     std::vector<double> found(size_);
-    while (!active.empty()) {
-      const std::vector<double> x = SolveActive(active);
-      // Compared in what they add to a measurement, not in nanoseconds of unlike things.
-      std::size_t worst = 0;
-      double lowest = 0;
-      for (std::size_t k = 0; k < active.size(); ++k) {
-        const double share = x[k] * std::sqrt(matrix_[active[k] * size_ + active[k]]);
-        if (share < lowest) {
-          lowest = share;
-          worst = k;
-        }
+    std::vector<std::size_t> active;
+    // Each turn lowers the error; the bound is for rounding, which might go round in a circle.
+    for (std::size_t turn = 0; turn < 4 * size_; ++turn) {
+      const std::size_t next = MostWanted(found, active);
+      if (next == size_) break;
+      active.push_back(next);
+      while (!active.empty() && !MoveTowards(SolveActive(active), &active, &found)) {
       }
-      if (lowest >= 0) {
-        for (std::size_t k = 0; k < active.size(); ++k) found[active[k]] = x[k];
-        break;
-      }
-      active.erase(active.begin() + static_cast<std::ptrdiff_t>(worst));
     }
     return found;
   }
 
  private:
+  double ScaleOf(std::size_t i) const { return 1 / std::sqrt(matrix_[i * size_ + i]); }
+
+  /// Which unknown at zero would lower the error most if it were more; size_: none.
+  std::size_t MostWanted(const std::vector<double>& found,
+                         const std::vector<std::size_t>& active) const {
+    std::size_t best = size_;
+    double steepest = 1e-9;
+    for (std::size_t i = 0; i < size_; ++i) {
+      if (matrix_[i * size_ + i] <= 0) continue;
+      if (std::find(active.begin(), active.end(), i) != active.end()) continue;
+      double slope = right_[i];
+      for (const std::size_t j : active) slope -= matrix_[i * size_ + j] * found[j];
+      slope *= ScaleOf(i);
+      if (slope > steepest) {
+        steepest = slope;
+        best = i;
+      }
+    }
+    return best;
+  }
+
+  /// Moves to `x`, or as far as nothing is negative, and lets go of what is zero there. True: it
+  /// got there.
+  static bool MoveTowards(const std::vector<double>& x, std::vector<std::size_t>* active,
+                          std::vector<double>* found) {
+    double step = 1;
+    for (std::size_t k = 0; k < x.size(); ++k) {
+      const double from = (*found)[(*active)[k]];
+      if (x[k] <= 0) step = std::min(step, from / (from - x[k] + 1e-300));
+    }
+    std::vector<std::size_t> kept;
+    for (std::size_t k = 0; k < x.size(); ++k) {
+      double& value = (*found)[(*active)[k]];
+      value += step * (x[k] - value);
+      if (x[k] <= 0 && value <= 1e-12 * std::fabs(x[k])) value = 0;
+      if (value > 0) {
+        kept.push_back((*active)[k]);
+      } else {
+        value = 0;
+      }
+    }
+    const bool there = kept.size() == active->size() && step == 1;
+    *active = std::move(kept);
+    return there;
+  }
+
   /// Cholesky of the scaled matrix, whose diagonal is one.
   std::vector<double> SolveActive(const std::vector<std::size_t>& active) const {
     const std::size_t n = active.size();
     std::vector<double> scale(n);
-    for (std::size_t i = 0; i < n; ++i) {
-      scale[i] = 1 / std::sqrt(matrix_[active[i] * size_ + active[i]]);
-    }
+    for (std::size_t i = 0; i < n; ++i) scale[i] = ScaleOf(active[i]);
     std::vector<double> l(n * n);
     std::vector<double> x(n);
     for (std::size_t i = 0; i < n; ++i) {
@@ -95,7 +127,10 @@ class Solver {
   std::vector<double> right_;
 };
 
-/// Where the unknowns are, and a step as a row of their factors.
+/// Where the unknowns are, and a step as a row of their factors. Those of prefill attention are
+/// what each point of its grid adds to the points before it, in both directions: with none
+/// negative, attention grows with the context and with the chunk, and with a longer chunk faster in
+/// the context.
 class Equations {
  public:
   Equations(const ProbeGrid& grid, double layers, std::uint32_t tile)
@@ -138,9 +173,9 @@ class Equations {
     const double s = grid_.chunks[chunk];
     const double rate = (s * s - 1) / (2 * s * grid_.contexts[1]);
     Row row(size_);
-    row[prefill(0, chunk)] += layers_ * (1 + rate);
-    row[prefill(0, 0)] -= layers_;
-    row[prefill(1, chunk)] -= layers_ * rate;
+    AddPoint(0, chunk, 1 + rate, &row);
+    AddPoint(0, 0, -1, &row);
+    AddPoint(1, chunk, -rate, &row);
     return row;
   }
 
@@ -159,9 +194,16 @@ class Equations {
   /// As StepTimeModel looks up: padded to the tile, linear between points, on past the last.
   void AddTable(const std::vector<std::uint32_t>& axis, std::size_t first, std::uint32_t count,
                 Row* row) const {
-    const Cell cell = CellOf(axis, (count + tile_ - 1) / tile_ * tile_);
+    const Cell cell = CellOf(axis, count + (tile_ - count % tile_) % tile_);
     (*row)[first + cell.low] += 1 - cell.share;
     if (cell.share != 0) (*row)[first + cell.low + 1] += cell.share;
+  }
+
+  /// `share` of the value at a point of the prefill grid: the sum of all that leads there.
+  void AddPoint(std::size_t context, std::size_t chunk, double share, Row* row) const {
+    for (std::size_t i = 0; i <= context; ++i) {
+      for (std::size_t j = 0; j <= chunk; ++j) (*row)[prefill(i, j)] += layers_ * share;
+    }
   }
 
   void AddChunk(const ProbeEntry& entry, Row* row) const {
@@ -171,7 +213,7 @@ class Equations {
       for (const std::size_t j : {0u, 1u}) {
         const double share =
             (i == 0 ? 1 - context.share : context.share) * (j == 0 ? 1 - chunk.share : chunk.share);
-        if (share != 0) (*row)[prefill(context.low + i, chunk.low + j)] += layers_ * share;
+        if (share != 0) AddPoint(context.low + i, chunk.low + j, share, row);
       }
     }
   }
@@ -185,44 +227,7 @@ class Equations {
   std::size_t size_;
 };
 
-/// Rows first: what ascends along the chunks still does when the contexts have been put in order.
-void MakeTableAscending(PrefillTable* table) {
-  const std::size_t width = table->chunk_tokens.size();
-  const std::size_t height = table->context_tokens.size();
-  for (std::size_t i = 0; i < height; ++i) {
-    MakeAscending(std::span(table->layer_ns).subspan(i * width, width));
-  }
-  std::vector<double> column(height);
-  for (std::size_t j = 0; j < width; ++j) {
-    for (std::size_t i = 0; i < height; ++i) column[i] = table->layer_ns[i * width + j];
-    MakeAscending(column);
-    for (std::size_t i = 0; i < height; ++i) table->layer_ns[i * width + j] = column[i];
-  }
-}
-
 }  // namespace
-
-void MakeAscending(std::span<double> values) {
-  struct Pool {
-    double sum;
-    std::size_t count;
-    double mean() const { return sum / static_cast<double>(count); }
-  };
-  std::vector<Pool> pools;
-  for (const double value : values) {
-    pools.push_back({value, 1});
-    while (pools.size() > 1 && pools[pools.size() - 2].mean() > pools.back().mean()) {
-      const Pool last = pools.back();
-      pools.pop_back();
-      pools.back().sum += last.sum;
-      pools.back().count += last.count;
-    }
-  }
-  std::size_t at = 0;
-  for (const Pool& pool : pools) {
-    for (std::size_t k = 0; k < pool.count; ++k) values[at++] = pool.mean();
-  }
-}
 
 void FitDecoder(const ProbeGrid& grid, std::span<const ProbeShape> shapes,
                 std::span<const double> wall_ns, Profile* profile) {
@@ -253,10 +258,13 @@ void FitDecoder(const ProbeGrid& grid, std::span<const ProbeShape> shapes,
   prefill = {grid.contexts, grid.chunks, {}, 0};
   for (std::size_t i = 0; i < grid.contexts.size(); ++i) {
     for (std::size_t j = 0; j < grid.chunks.size(); ++j) {
-      prefill.layer_ns.push_back(std::max(kLeastNs, found[equations.prefill(i, j)]));
+      double ns = 0;
+      for (std::size_t k = 0; k <= i; ++k) {
+        for (std::size_t l = 0; l <= j; ++l) ns += found[equations.prefill(k, l)];
+      }
+      prefill.layer_ns.push_back(std::max(kLeastNs, ns));
     }
   }
-  MakeTableAscending(&prefill);
 }
 
 }  // namespace schedtwin

@@ -18,9 +18,6 @@ namespace schedtwin {
 void FitDecoder(const ProbeGrid& grid, std::span<const ProbeShape> shapes,
                 std::span<const double> wall_ns, Profile* profile);
 
-/// `values` with as little changed as makes them ascend: neighbours out of order are averaged.
-void MakeAscending(std::span<double> values);
-
 }  // namespace schedtwin
 
 #endif  // SCHEDTWIN_EXEC_PROBE_FIT_H_

@@ -5,6 +5,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace schedtwin {
@@ -48,6 +51,9 @@ class Program {
   }
   bool Exists(const std::string& name) const { return std::filesystem::exists(Path(name)); }
 
+  /// The program may use no more than `most` of a resource, such as RLIMIT_FSIZE, from now on.
+  void Limit(int resource, rlim_t most) { limits_.emplace_back(resource, most); }
+
   /// Starts the program in its folder; its output goes to files there.
   pid_t Start(const std::vector<std::string>& args) const {
     const pid_t child = fork();
@@ -58,6 +64,11 @@ class Program {
     redirect("stdout", STDOUT_FILENO);
     redirect("stderr", STDERR_FILENO);
     if (chdir(folder_.c_str()) != 0) _exit(127);
+    signal(SIGXFSZ, SIG_IGN);  // a file too large is an error like a full disk, not the end
+    for (const auto& [resource, most] : limits_) {
+      const rlimit limit = {most, most};
+      setrlimit(static_cast<__rlimit_resource_t>(resource), &limit);
+    }
     std::vector<char*> argv = {const_cast<char*>(binary_.c_str())};
     for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
     argv.push_back(nullptr);
@@ -84,6 +95,7 @@ class Program {
 
   std::string binary_;
   std::filesystem::path folder_;
+  std::vector<std::pair<int, rlim_t>> limits_;
 };
 
 }  // namespace schedtwin

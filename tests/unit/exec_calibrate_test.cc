@@ -6,15 +6,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "exec/calibrate.h"
-#include "exec/probe_fit.h"
 #include "exec/probe_shapes.h"
 #include "policies/api/rng.h"
 #include "policies/profile/profile.h"
@@ -96,6 +94,7 @@ class ModelProbe final : public StepProbe {
     return ProbeTimes{wall, measures_cpu ? cpu : -1, wall + overhead_ns};
   }
   double TrueNs(std::span<const ProbeEntry> entries) const {
+    if (instead) return instead(entries);
     StepShape shape;
     std::vector<PrefillChunk> chunks;
     for (const ProbeEntry& entry : entries) {
@@ -118,6 +117,7 @@ class ModelProbe final : public StepProbe {
   std::int64_t overhead_ns = 25'000;
   bool measures_cpu = true;
   std::function<absl::Status(std::span<const ProbeEntry>)> on_run;
+  std::function<double(std::span<const ProbeEntry>)> instead;  ///< of the model, if set
   int runs = 0;
 
  private:
@@ -257,6 +257,10 @@ TEST(Calibrate, IsNotLedAstrayByNoise) {
   EXPECT_LT(std::fabs(held_out.bias_percent), 1.5);
   EXPECT_GT(held_out.max_percent, 0);
   EXPECT_LT(FitOf(*profile, "step, medians").mape_percent, 3);
+  EXPECT_LT(FitOf(*profile, "steps for the body").mape_percent, 1);
+  EXPECT_LT(FitOf(*profile, "steps for the LM head").mape_percent, 1);
+  EXPECT_LT(FitOf(*profile, "steps for the decode attention").mape_percent, 1.5);
+  EXPECT_LT(FitOf(*profile, "steps for the prefill attention").mape_percent, 1);
   // Thread CPU time is nine tenths of wall time, and has no outliers.
   const FitError& cpu = FitOf(*profile, "step, thread CPU time");
   EXPECT_NEAR(cpu.bias_percent, 11, 2);
@@ -373,42 +377,97 @@ TEST(Calibrate, StopsWhenTold) {
   EXPECT_EQ(probe.runs, 1000);
 }
 
-// The larger the steps, the longer they take: what does not fit into the budget is left out.
-TEST(Calibrate, KeepsToItsBudget) {
+/// A device that is no table: memory-bound at first, a jump at every 48 tokens, attention by blocks
+/// and slower for small chunks.
+double RoughNs(std::span<const ProbeEntry> entries) {
+  const auto up = [](double x, double step) { return std::ceil(x / step) * step; };
+  const auto gemm = [](double memory_ns, double compute_ns) {
+    return std::sqrt(memory_ns * memory_ns + compute_ns * compute_ns);
+  };
+  double tokens = 0;
+  double rows = 0;
+  double attention_ns = 0;
+  for (const ProbeEntry& entry : entries) {
+    const double s = entry.tokens;
+    const double pairs = s * up(entry.context_tokens + s, 16) - s * (s - 1) / 2;
+    const double speed = 0.35 + 0.65 * s / (s + 24);
+    attention_ns += kLayers * (3'400 + 7.2 * pairs / speed);
+    tokens += s;
+    rows += entry.samples ? 1 : 0;
+  }
+  const double padded = (up(tokens, 8) + up(tokens, 48)) / 2;
+  return 60'000 + gemm(700'000, 75'000 * padded) + 400 * tokens +
+         (rows > 0 ? 15'000 + gemm(900'000, 90'000 * up(rows, 8)) : 0) + attention_ns;
+}
+
+TEST(Calibrate, DevicesThatAreNoTables) {
   const Profile truth = TrueDecoder();
   ModelProbe probe(truth);
-  probe.on_run = [](std::span<const ProbeEntry> entries) {
-    std::uint32_t tokens = 0;
-    for (const ProbeEntry& entry : entries) tokens += entry.tokens;
-    std::this_thread::sleep_for(std::chrono::microseconds(20 * tokens));
-    return absl::OkStatus();
-  };
-  CalibrateOptions options = Options(truth);
-  options.budget = Duration::Millis(600);
-  std::vector<double> progress;
-  options.progress = [&](double fraction) { progress.push_back(fraction); };
-  const auto start = std::chrono::steady_clock::now();
-  const absl::StatusOr<Profile> profile = Calibrate(probe, options);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  probe.instead = RoughNs;
+  probe.noise = 0.03;
+  probe.outliers = 0.02;
+  const absl::StatusOr<Profile> profile = Calibrate(probe, Options(truth));
   ASSERT_TRUE(profile.ok()) << profile.status();
-  EXPECT_LT(took.count(), 1.2) << "half of it may be a busy machine's";
-  EXPECT_LT(profile->steps.back().count, 2048u) << "a step of 2048 tokens takes 41 ms";
-  EXPECT_GE(profile->steps.back().count, 32u);
-  EXPECT_TRUE(std::is_sorted(progress.begin(), progress.end()));
-  ASSERT_FALSE(progress.empty());
-  EXPECT_EQ(progress.back(), 1);
+  EXPECT_LT(FitOf(*profile, "step").mape_percent, 3);
+  const Off off = OffBy(*profile, probe);
+  EXPECT_LT(off.mean_percent, 3);
+  EXPECT_LT(std::fabs(off.bias_percent), 1);
+}
+
+/// A probe on a clock of its own: a step takes as long as it says.
+struct TimedRun {
+  explicit TimedRun(Duration budget) : options(Options(truth)), probe(truth) {
+    options.budget = budget;
+    options.now_ns = [this] { return now_ns; };
+    options.progress = [this](double fraction) { progress.push_back(fraction); };
+    probe.on_run = [this](std::span<const ProbeEntry> entries) {
+      now_ns += static_cast<std::int64_t>(probe.TrueNs(entries));
+      std::uint32_t tokens = 0;
+      for (const ProbeEntry& entry : entries) tokens += entry.tokens;
+      ++runs_by_tokens[tokens];
+      return absl::OkStatus();
+    };
+  }
+
+  Profile truth = TrueDecoder();
+  CalibrateOptions options;
+  ModelProbe probe;
+  std::int64_t now_ns = 1'000'000;
+  std::vector<double> progress;
+  std::map<std::uint32_t, int> runs_by_tokens;
+};
+
+// The larger the steps, the longer they take: what does not fit into the budget is left out.
+TEST(Calibrate, KeepsToItsBudget) {
+  std::uint32_t largest = 0;
+  for (const std::int64_t budget_ms : {200, 1000, 3000, 20'000, 40'000}) {
+    SCOPED_TRACE(budget_ms);
+    TimedRun run(Duration::Millis(budget_ms));
+    const absl::StatusOr<Profile> profile = Calibrate(run.probe, run.options);
+    ASSERT_TRUE(profile.ok()) << profile.status();
+    const double took_ms = static_cast<double>(run.now_ns - 1'000'000) / 1e6;
+    EXPECT_LT(took_ms, 1.15 * static_cast<double>(budget_ms));
+    EXPECT_GE(profile->steps.back().count, largest) << "more time, larger steps";
+    largest = profile->steps.back().count;
+    EXPECT_LT(FitOf(*profile, "step").mape_percent, 3);
+    EXPECT_TRUE(std::is_sorted(run.progress.begin(), run.progress.end()));
+    ASSERT_FALSE(run.progress.empty());
+    EXPECT_EQ(run.progress.back(), 1);
+  }
+  EXPECT_EQ(largest, 2048u);
+}
+
+TEST(Calibrate, LongStepsAreFew) {
+  TimedRun run(Duration::Seconds(8));
+  ASSERT_TRUE(Calibrate(run.probe, run.options).ok());
+  EXPECT_GE(run.runs_by_tokens[2048], 5);
+  EXPECT_LE(run.runs_by_tokens[2048], 20) << "a quarter of a second of 8";
+  EXPECT_GE(run.runs_by_tokens[8], 31);
 }
 
 TEST(Calibrate, SaysSoIfTheBudgetIsFarTooShort) {
-  const Profile truth = TrueDecoder();
-  ModelProbe probe(truth);
-  probe.on_run = [](std::span<const ProbeEntry>) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    return absl::OkStatus();
-  };
-  CalibrateOptions options = Options(truth);
-  options.budget = Duration::Millis(10);
-  const absl::Status status = Calibrate(probe, options).status();
+  TimedRun run(Duration::Millis(10));
+  const absl::Status status = Calibrate(run.probe, run.options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("budget of 10 ms is too short"));
 }
@@ -448,14 +507,6 @@ TEST(Calibrate, OneShotOfOneUnit) {
   ASSERT_TRUE(profile.ok()) << profile.status();
   EXPECT_THAT(profile->steps, ElementsAre(StepPoint{1, 900'000}));
   for (const FitError& fit : profile->fit) EXPECT_NE(fit.part, "step") << "nothing lies between";
-}
-
-TEST(ProbeFit, NeighboursOutOfOrderAreAveraged) {
-  std::vector<double> values = {3, 1, 2, 5, 4, 6};
-  MakeAscending(values);
-  EXPECT_THAT(values, ElementsAre(2, 2, 2, 4.5, 4.5, 6));
-  std::vector<double> none;
-  MakeAscending(none);
 }
 
 TEST(ProbeShapes, AreSaidInWords) {
