@@ -121,7 +121,7 @@ Duration CpuDevice::Predict(const DeviceCommand& step) {
     if (command.kind == CommandKind::kLeave) builder_->Leave(command);
     if (command.kind == CommandKind::kEntry) builder_->AddEntry(command);
   }
-  return builder_->Predict(step, *model_);
+  return builder_->Predict(step, *model_) - model_->host_overhead();
 }
 
 void CpuDevice::Fail(const std::string& what) {

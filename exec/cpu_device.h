@@ -49,6 +49,7 @@ class CpuDevice final : public DevicePort {
   /// False: the device is to end.
   bool AwaitBatch();
   void RunBatch(StepRunner& runner);
+  /// What the model says of the step alone, as it is measured: without the host's part.
   Duration Predict(const DeviceCommand& step);
   void Fail(const std::string& what);
 

@@ -75,6 +75,9 @@ class StepTimeModel {
                    HeadNs(decode_tokens));
   }
 
+  /// The part of every prediction that the host takes, not the device.
+  Duration host_overhead() const { return Rounded(table_ns_[0]); }
+
   /// Predict for a one-shot launch; the same bits as Predict gives.
   Duration PredictUnits(std::uint32_t units) const { return Rounded(TableNs(units)); }
 

@@ -1,0 +1,215 @@
+// `exec`, `calibrate` and what can be done with a real run, by the real program from end to end.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/cli_testing.h"
+
+namespace schedtwin {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+// A second of light traffic.
+const std::vector<std::string> kShort = {"exec", "--trace",
+                                         "synth:poisson:rate=20,count=12,prompt=20,output=6"};
+
+std::vector<std::string> With(std::vector<std::string> args, const std::vector<std::string>& more) {
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+json MustRun(const Program& program, const std::vector<std::string>& args) {
+  const Outcome outcome = program.Run(args);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_FALSE(outcome.json().is_discarded()) << outcome.out;
+  return outcome.json();
+}
+
+// What must be true after a run that came to nothing.
+void ExpectNothingLeft(const Program& program) {
+  const json check = MustRun(program, {"db", "check", "--json"});
+  EXPECT_EQ(check["published_runs"], 0);
+  EXPECT_EQ(check["open_runs"], 0);
+  EXPECT_EQ(MustRun(program, {"db", "list", "--json"})["runs"].size(), 0u);
+}
+
+class CliExec : public testing::TestWithParam<const char*> {};
+
+TEST_P(CliExec, ARealRunIsStoredComparedAndReplayed) {
+  const Program program(SCHEDTWIN_BINARY);
+  const std::string policy = GetParam();
+  const json run = MustRun(program, With(kShort, {"--policy", policy, "--json"}));
+  EXPECT_EQ(run["world"], "cpu");
+  EXPECT_EQ(run["completed"], 12);
+  EXPECT_EQ(run["profile"], "");
+  EXPECT_FALSE(run["lateness_ms"].is_null());
+  EXPECT_GT(run["execution"]["policy_thread_s"], 0.0);
+  const json replay = MustRun(program, {"replay", "latest", "--json"});
+  EXPECT_EQ(replay["diverging"], 0);
+  EXPECT_GT(replay["decisions"], 0);
+  EXPECT_EQ(replay["digests_equal"], true);
+  MustRun(program, {"sim", "--limit", "12", "--json"});
+  const json compared = MustRun(program, {"compare", "1", "2", "--json"});
+  EXPECT_EQ(compared["differing"][0]["name"], "world");
+  EXPECT_EQ(program.Run({"db", "check"}).status, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, CliExec,
+                         testing::Values("vllm_v1", "static_batch", "dynamic_batch", "immediate",
+                                         "fifo"),
+                         testing::PrintToStringParamName());
+
+TEST(CliExecPredictions, AreNullWithoutAProfileAndStandBesideTheMeasuredTimesWithOne) {
+  const Program program(SCHEDTWIN_BINARY);
+  const json made = MustRun(program, {"calibrate", "--model", "llama-15m", "--budget", "3s", "-o",
+                                      "mine.textproto", "--json"});
+  EXPECT_FALSE(made["fit"].empty());
+  MustRun(program, With(kShort, {"--json"}));
+  const json with = MustRun(program, With(kShort, {"--profile", "./mine.textproto", "--json"}));
+  EXPECT_EQ(with["model"], "llama-15m");
+  EXPECT_EQ(with["profile"], "mine");
+  EXPECT_EQ(MustRun(program, {"replay", "latest", "--json"})["diverging"], 0);
+  // The simulated twin of what ran, on the profile of what ran it.
+  const json sim =
+      MustRun(program, {"sim", "--profile", "./mine.textproto", "--trace",
+                        "synth:poisson:rate=20,count=12,prompt=20,output=6", "--json"});
+  EXPECT_EQ(sim["completed"], 12);
+  EXPECT_EQ(sim["model"], "llama-15m");
+}
+
+TEST(CliExecFailure, AnInterruptedRunLeavesNothing) {
+  for (const auto& [sent, status] : {std::pair(SIGINT, 130), std::pair(SIGTERM, 143)}) {
+    const Program program(SCHEDTWIN_BINARY);
+    const pid_t child = program.Start({"exec", "--trace", "synth:poisson:rate=1,count=1000"});
+    usleep(1'500'000);  // weights are made by then
+    kill(child, sent);
+    const Outcome outcome = program.Wait(child);
+    EXPECT_EQ(outcome.status, status);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+    ExpectNothingLeft(program);
+  }
+}
+
+TEST(CliExecFailure, AKilledRunLeavesNothing) {
+  const Program program(SCHEDTWIN_BINARY);
+  const pid_t child = program.Start({"exec", "--trace", "synth:poisson:rate=50,count=1000"});
+  usleep(1'500'000);
+  kill(child, SIGKILL);
+  EXPECT_EQ(program.Wait(child).status, 128 + SIGKILL);
+  const json check = MustRun(program, {"db", "check", "--json"});
+  EXPECT_EQ(check["published_runs"], 0);
+  EXPECT_EQ(MustRun(program, {"db", "list", "--json"})["runs"].size(), 0u);
+}
+
+TEST(CliExecFailure, AFullDiskLeavesNothing) {
+  Program program(SCHEDTWIN_BINARY);
+  MustRun(program, {"sim", "--limit", "1", "--record", "summary", "--json"});  // the file is there
+  program.Limit(RLIMIT_FSIZE, 160'000);
+  const Outcome outcome =
+      program.Run({"exec", "--trace", "synth:poisson:rate=200,count=200,prompt=8,output=8"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+  Program reader(SCHEDTWIN_BINARY);
+  const json check =
+      MustRun(reader, {"db", "check", "--db", program.Path("schedtwin.db"), "--json"});
+  EXPECT_EQ(check["published_runs"], 1) << "the one before";
+}
+
+TEST(CliExecFailure, ADeviceWithoutMemoryIsToldInOneLine) {
+  Program program(SCHEDTWIN_BINARY);
+  program.Limit(RLIMIT_AS, 400u << 20);
+  const Outcome outcome = program.Run(kShort);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("device 0: there is not enough memory"));
+  Program reader(SCHEDTWIN_BINARY);
+  const json check =
+      MustRun(reader, {"db", "check", "--db", program.Path("schedtwin.db"), "--json"});
+  EXPECT_EQ(check["published_runs"], 0);
+  EXPECT_EQ(check["open_runs"], 0);
+}
+
+struct Mistake {
+  const char* name;
+  std::vector<std::string> args;
+  const char* says;
+};
+
+class CliExecMistake : public testing::TestWithParam<Mistake> {};
+
+TEST_P(CliExecMistake, GetsOneLineAndExitStatus2) {
+  const Program program(SCHEDTWIN_BINARY);
+  const Outcome outcome = program.Run(GetParam().args);
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr(GetParam().says));
+  EXPECT_FALSE(program.Exists("schedtwin.db")) << "nothing was begun";
+  EXPECT_FALSE(program.Exists("x.textproto"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, CliExecMistake,
+    testing::Values(
+        Mistake{"World",
+                {"exec", "--world", "cup"},
+                "--world: world cannot be 'cup'; did you mean 'cpu'?"},
+        Mistake{"Wait", {"exec", "--wait", "spinn"}, "did you mean 'spin'?"},
+        Mistake{
+            "Model", {"exec", "--model", "llama-15"}, "no model 'llama-15' for the CPU; there are"},
+        Mistake{
+            "ModelTooLarge", {"exec", "--model", "llama-8b"}, "no model 'llama-8b' for the CPU"},
+        Mistake{"ModelOfAnotherKind",
+                {"exec", "--model", "encoder-mini"},
+                "which policy vllm_v1 does not drive"},
+        Mistake{"ProfileOfAnotherModel",
+                {"exec", "--profile", "llama3-8b-a100"},
+                "no model 'llama3-8b' for the CPU"},
+        Mistake{"ProfileAndModel",
+                {"exec", "--profile", "llama3-8b-a100", "--model", "llama-15m"},
+                "is of model llama3-8b, not 'llama-15m'"},
+        Mistake{"Devices", {"exec", "--devices", "65"}, "it takes an integer from 1 to 64"},
+        Mistake{"CalibrateNoModel", {"calibrate", "-o", "x.textproto"}, "--model is missing"},
+        Mistake{"CalibrateNoFile", {"calibrate", "--model", "llama-15m"}, "-o FILE is missing"},
+        Mistake{"CalibrateModel",
+                {"calibrate", "--model", "lama", "-o", "x.textproto"},
+                "no model 'lama'"},
+        Mistake{"CalibrateFolder",
+                {"calibrate", "--model", "llama-15m", "-o", "none/x.textproto"},
+                "cannot be written"},
+        Mistake{"CalibrateBudget",
+                {"calibrate", "--model", "llama-15m", "-o", "x.textproto", "--budget", "0s"},
+                "it is from 1s to 60min"},
+        Mistake{"CalibrateWorld",
+                {"calibrate", "--model", "llama-15m", "-o", "x.textproto", "--world", "cuda"},
+                "cannot measure 'cuda'"}),
+    [](const testing::TestParamInfo<Mistake>& mistake) { return mistake.param.name; });
+
+TEST(CliCalibrate, AnInterruptLeavesTheOldFile) {
+  const Program program(SCHEDTWIN_BINARY);
+  program.Write("x.textproto", "old");
+  const pid_t child =
+      program.Start({"calibrate", "--model", "llama-15m", "-o", "x.textproto", "--budget", "60s"});
+  usleep(1'500'000);
+  kill(child, SIGINT);
+  const Outcome outcome = program.Wait(child);
+  EXPECT_EQ(outcome.status, 130);
+  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+  std::ifstream file(program.Path("x.textproto"));
+  std::string text;
+  std::getline(file, text);
+  EXPECT_EQ(text, "old");
+  EXPECT_FALSE(program.Exists("x.textproto.part"));
+}
+
+}  // namespace
+}  // namespace schedtwin
