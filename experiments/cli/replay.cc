@@ -111,16 +111,24 @@ std::string ReplayText(const RecordedRun& run, const ReplayResult& result) {
   return out;
 }
 
+// Where the two part, in half a sentence.
+std::string WhereText(const RecordedRun& run, const ReplayReport& report) {
+  if (report.divergence->recorded.empty()) {
+    return Cat("its log ends at line ", report.lines, ", the replay goes on");
+  }
+  return Cat("line ", report.lines, " of ", run.lines, " differs");
+}
+
 absl::Status Verdict(const RecordedRun& run, const ReplayResult& result) {
   if (result.report.divergence.has_value()) {
-    return absl::AbortedError(Cat("run ", run.id, " is not what its policy does now: line ",
-                                  result.report.lines, " of ", run.lines, " differs"));
+    return absl::AbortedError(
+        Cat("run ", run.id, " and its replay are not the same: ", WhereText(run, result.report)));
   }
   if (result.digests_equal) return absl::OkStatus();
   return absl::DataLossError(
       Cat("run ", run.id,
-          ": every line is the same, but the digests stored with the run are not; "
-          "its log, or its row in the results file, has been changed"));
+          ": every line is the same, but the digests stored with the run are not; its log, or its "
+          "row in the results file, has been changed"));
 }
 
 absl::Status RunReplay(const Flags& flags) {
@@ -144,7 +152,10 @@ absl::Status RunReplay(const Flags& flags) {
                        {.stop = interrupt.flag(), .lines_seen = progress.counter()});
   }
   if (!result.ok()) return result.status();
-  if (interrupt.raised()) return absl::CancelledError("interrupted; the replay had not ended");
+  const ReplayReport& report = result->report;
+  if (report.summary.result == RunResult::kInterrupted && !report.divergence.has_value()) {
+    return absl::CancelledError("interrupted; the replay had not ended");
+  }
   if (flags.given("json")) {
     PrintJson(ReplayJson(*run, *result));
   } else {

@@ -20,9 +20,8 @@ enum class EventKind : std::uint8_t {
   kTimer,         ///< `word` is the policy's tag, `index` the timer's number in the journal
   kArrival,       ///< `index` of the source
   kPlanStarting,  ///< late binding; `word` is the plan
-  kPlanRetry,  ///< the window of the plan at a device's head opens; `index` of the device, `word`
-               ///< is the plan
-  kPlanDropped,  ///< missed or empty; `word` is the plan
+  kPlanRetry,     ///< the window of the plan `word` opens; `index` of the device
+  kPlanDropped,   ///< missed or empty; `word` is the plan
 };
 
 struct Event {
