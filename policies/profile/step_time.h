@@ -76,7 +76,9 @@ class StepTimeModel {
   }
 
   /// The part of every prediction that the host takes, not the device.
-  Duration host_overhead() const { return Rounded(table_ns_[0]); }
+  Duration host_overhead() const {
+    return Duration::Nanos(static_cast<std::int64_t>(TableNs(0) + 0.5));
+  }
 
   /// Predict for a one-shot launch; the same bits as Predict gives.
   Duration PredictUnits(std::uint32_t units) const { return Rounded(TableNs(units)); }
