@@ -6,6 +6,8 @@
 #include <map>
 #include <new>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "kernels/cpu/buffer.h"
@@ -60,6 +62,9 @@ class Shape {
     Piece& piece = pieces_[rows / kRowTile - 1];
     if (piece.primitive) return piece;
     const matmul::primitive_desc desc = Describe(rows, weights_desc_);
+    if (std::string_view(desc.impl_info_str()).starts_with("ref")) {
+      throw std::runtime_error("oneDNN has only slow reference code for these weights' layout");
+    }
     piece.scratch_bytes = desc.scratchpad_desc().get_size();
     piece.x = memory(desc.src_desc(), engine_, nullptr);
     piece.y = memory(desc.dst_desc(), engine_, nullptr);
