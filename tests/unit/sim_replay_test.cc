@@ -207,9 +207,12 @@ TEST(Replay, ALostOrDoubledLineIsFound) {
     const ReplayReport without = ReplayLines(run, lost), with = ReplayLines(run, doubled);
     ASSERT_TRUE(without.divergence.has_value()) << i;
     ASSERT_TRUE(with.divergence.has_value()) << i;
-    // A step that leaves no other line is missed when its plan goes on no more.
+    // An instant without its only line is none: what was due then comes late. A step without its
+    // line does not end, which shows when the policy does nothing more.
+    const bool only =
+        (i == 0 || run.log[i - 1].time < run.log[i].time) && run.log[i].time < run.log[i + 1].time;
     EXPECT_GE(without.lines, i);
-    EXPECT_TRUE(without.lines == i || Is(run.log[i], EventCode::kStepTimes)) << i;
+    EXPECT_TRUE(without.lines == i || only || Is(run.log[i], EventCode::kStepTimes)) << i;
     EXPECT_EQ(with.lines, i + 1);
   }
 }
