@@ -7,8 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
-#include <limits>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "policies/runtime/journal.h"
@@ -101,6 +100,26 @@ TEST(Replay, EveryMeasuredStepLeavesALineAndCountsAsNoEvent) {
         return line.kind == static_cast<std::uint8_t>(LineKind::kEvent);
       }));
   EXPECT_EQ(run.summary.events, events - run.summary.steps - kRequests.size());
+}
+
+/// Launches its one request for a window that opens later.
+class Later final : public Policy {
+ public:
+  void OnArrival(Context& context, RequestId request) override {
+    const Entry entry = {request, context.request(request).next_tokens()};
+    context.memory({0}).Reserve(request, entry.tokens);
+    context.actions().Launch({.device = {0}, .entries = {&entry, 1}, .earliest = Time::Nanos(50)});
+  }
+};
+
+TEST(Replay, AWindowThatOpensLeavesALineAndCountsAsNoEvent) {
+  Later policy, again;
+  const std::vector<RequestSpec> requests = {TokenRequest(5, 4, 1)};
+  const RealRun run = RunForReal(OneDecoder(), 1, &policy, requests);
+  ASSERT_EQ(run.summary.result, RunResult::kFinished);
+  EXPECT_EQ(CountOf(run.log, EventCode::kPlanOpened), 1u);
+  EXPECT_EQ(run.summary.events, 3u);  // arrival, plan done, slot free
+  EXPECT_FALSE(ReplayOf(run.setup, run.log, &again, requests).divergence.has_value());
 }
 
 TEST(Replay, CountsWhatWasTheSame) {
