@@ -66,7 +66,7 @@ Time WallTimeSource::Advance(Time next) {
     now = clock_->Now();
   }
   if (mailbox_->Deliver()) now = clock_->Now();  // not before what it brought
-  last_ = std::max(last_, now);
+  last_ = std::max(last_ + Duration::Nanos(1), now);  // no instant twice: a replay tells them apart
   return last_;
 }
 
