@@ -47,7 +47,9 @@ void DeviceProbe::LayOut(std::span<const ProbeEntry> entries) {
       Send({.kind = CommandKind::kBlock, .request = i, .tokens = next++, .context_tokens = k});
     }
   }
-  Send({.kind = CommandKind::kEntry, .request = 0, .tokens = 1});
+  // It samples, as most steps of a run do: what the LM head's weights leave of the layers' in the
+  // cache is part of what a step finds.
+  Send({.kind = CommandKind::kEntry, .samples = true, .request = 0, .tokens = 1});
 }
 
 absl::StatusOr<ProbeTimes> DeviceProbe::Run(std::span<const ProbeEntry> entries) {

@@ -65,7 +65,7 @@ Time WallTimeSource::Advance(Time next) {
     if (now < wake) reactor_->Sleep(clock_->At(wake));
     now = clock_->Now();
   }
-  if (mailbox_->Deliver()) now = clock_->Now();  // not before what it brought
+  if (mailbox_->Deliver()) now = clock_->Now();       // not before what it brought
   last_ = std::max(last_ + Duration::Nanos(1), now);  // no instant twice: a replay tells them apart
   return last_;
 }

@@ -1,7 +1,9 @@
 #!/bin/sh
-# The main job: real conversation traffic and ResNet-50 traffic under several policies in the simulator,
-# comparisons, and a what-if sweep of 40 settings; all in one results file. `./dev demo` builds the program
-# and calls this with SCHEDTWIN set to it. DEMO_DB names another results file.
+# The main job. In the simulator: real conversation traffic and ResNet-50 traffic under several policies,
+# comparisons, and a what-if sweep of 40 settings. Then the same policies for real: this machine's processor is
+# calibrated, replays a minute of traffic under two policies, and is held against the simulator, as are the two
+# ends of a frontier computed from its profile. All of it in one results file, in under six minutes.
+# `./dev demo` builds the program and calls this with SCHEDTWIN set to it. DEMO_DB names another results file.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -17,6 +19,9 @@ elif [ -d "$root/build" ]; then
 else
   db=schedtwin-demo.db
 fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
 
 conv=${SCHEDTWIN_DATA:-$root/../shared/data}/traces/azure-llm-2023/AzureLLMInferenceTrace_conv.csv
 if [ -f "$conv" ]; then
@@ -34,6 +39,9 @@ sim() {
   printf '%s\n' "$report" | grep -v '^  stored in '
 }
 compare() { "$schedtwin" compare --db "$db" "$@"; }
+# The first number of that name in one line of JSON.
+number() { grep -o "\"$1\":[-0-9.e+]*" | head -n 1 | cut -d: -f2; }
+calculate() { awk "BEGIN { printf \"%.${2:-3}f\", $1 }"; }
 
 say "1. One hour of the Azure conversation service on Llama-3-8B, one A100: $what"
 for policy in fifo static_batch vllm_v1; do
@@ -58,13 +66,68 @@ say "3. What if? vllm_v1 with 5 batch limits at 8 rates: 40 runs of the hour, on
   --set policy.max_num_seqs=16,32,64,128,256 --rate-scale 0.25,0.5,0.75,0.9,1,1.1,1.25,1.5 \
   --slo ttft=1s,tpot=100ms
 
+profile=${db%.db}-cpu.textproto
+say "4. For real: this machine's processor as a device. Calibrating llama-15m (40 s)"
+"$schedtwin" calibrate --model llama-15m -o "$profile"
+
+# What a policy sustains: a thousand requests at once. Lengths are a tenth of the service's, for a small model.
+sustains() {
+  "$schedtwin" sim --db "$work/scratch.db" --json --profile "$profile" --policy "$1" --trace "$conv" \
+    --length-scale 0.1 --rate-scale 1000 --limit 1000 | number throughput_rps
+}
+# The --rate-scale that makes the first $2 requests come at $1 a second.
+scale_to() {
+  rate=$("$schedtwin" trace info "$conv" --limit "$2" --json | number rate_rps)
+  calculate "$1 / $rate"
+}
+
+say "5. A minute of traffic at 70% of what the slower policy sustains, simulated and for real"
+batch_rps=$(sustains static_batch)
+vllm_rps=$(sustains vllm_v1)
+echo "static_batch sustains $(calculate "$batch_rps" 1) requests/s on this processor, vllm_v1 $(calculate "$vllm_rps" 1)"
+rps=$(calculate "0.7 * ($batch_rps < $vllm_rps ? $batch_rps : $vllm_rps)")
+count=$(calculate "60 * $rps" 0)
+scale=$(scale_to "$rps" "$count")
+for policy in vllm_v1 static_batch; do
+  set -- --policy "$policy" --profile "$profile" --trace "$conv" --length-scale 0.1 --rate-scale "$scale" \
+    --limit "$count" --duration 60s
+  echo
+  sim "$@"
+  echo
+  "$schedtwin" exec --db "$db" "$@" | grep -v '^  stored in '
+  echo
+  echo "$policy, simulated against real:"
+  compare latest-1 latest
+  "$schedtwin" replay latest --db "$db"
+done
+
+say "6. The frontier of this processor, and its two ends for real (30 s each)"
+count=$(calculate "30 * $vllm_rps" 0)
+low=$(scale_to "$(calculate "0.3 * $vllm_rps")" "$count")
+middle=$(scale_to "$(calculate "0.6 * $vllm_rps")" "$count")
+high=$(scale_to "$(calculate "0.85 * $vllm_rps")" "$count")
+set -- --policy vllm_v1 --profile "$profile" --trace "$conv" --length-scale 0.1 --duration 30s \
+  --rate-scale "$low,$middle,$high" --set policy.max_num_seqs=4,8,16,32,64
+"$schedtwin" sweep --db "$db" "$@"
+"$schedtwin" sweep --db "$work/points.db" "$@" --json | tr '{' '\n' >"$work/points"
+for end in low_latency high_throughput; do
+  run=$(grep "\"$end\":true" "$work/points" | number run_id)
+  "$schedtwin" db show "$run" --db "$work/points.db" --experiment >"$work/$end.textproto"
+  echo
+  echo "The $(echo $end | tr _ '-') end, simulated against real:"
+  sim "$work/$end.textproto" --record requests >/dev/null
+  "$schedtwin" exec "$work/$end.textproto" --record full --db "$db" >/dev/null
+  compare latest-1 latest
+done
+
 "$schedtwin" db check --db "$db" >/dev/null
 
-say "Done. All of it is in $db"
+say "Done. All of it is in $db, the processor's profile in $profile"
 cat <<END
 Try next:
   $schedtwin db list --db '$db'
   $schedtwin sim --trace synth:azure_conv --policy vllm_v1 --devices 2 --rate-scale 2
+  $schedtwin exec --policy vllm_v1 --profile '$profile' --length-scale 0.1 --duration 20s
   $schedtwin policies vllm_v1          what can be set, with --set policy.PARAMETER=VALUE
   $schedtwin sweep --help              your own what-if
   $schedtwin db show latest --db '$db'

@@ -37,9 +37,12 @@ Flags DbShowFlags() {
       "db show RUN [FLAG...]",
       "Tells all about one run: its conditions, outcome, parameters, metrics, and the experiment "
       "as\n"
-      "text, which `schedtwin sim` takes to repeat it. RUN is a number, or latest, latest-1, ...",
-      {"schedtwin db show latest", "schedtwin db show 3 --json"});
+      "text, which `schedtwin sim` and `exec` take to repeat it. RUN is a number, or latest, "
+      "latest-1, ...",
+      {"schedtwin db show latest", "schedtwin db show 3 --json",
+       "schedtwin db show 3 --experiment > again.textproto && schedtwin sim again.textproto"});
   flags.Arguments(1, 1);
+  flags.Switch("experiment", "print the experiment alone, as a file for `sim` and `exec`");
   AddDbFlag(&flags);
   AddJsonFlag(&flags);
   return flags;
@@ -163,8 +166,11 @@ std::string ShowText(const Json& run) {
   using enum Table::Align;
   Table fields({{"run", kLeft}, {ValueText(run["run_id"]), kLeft}});
   for (const auto& [name, value] : run.items()) {
-    if (name == "run_id" || name == "experiment" || value.is_array()) continue;
+    if (name == "run_id" || name == "experiment" || value.is_structured()) continue;
     fields.Add({name, ValueText(value)});
+  }
+  if (run["execution"].is_object()) {
+    for (const auto& [name, value] : run["execution"].items()) fields.Add({name, ValueText(value)});
   }
   std::string out = fields.Text();
   Table parameters({{"parameter", kLeft}, {"value", kRight}, {"", kLeft}});
@@ -194,6 +200,16 @@ absl::Status RunDbShow(const Flags& flags) {
   if (!run.ok()) return run.status();
   Json out = std::move(run->at(0));
   out.erase("id");
+  if (flags.given("experiment")) {
+    Print(out["experiment"].get<std::string>());
+    return absl::OkStatus();
+  }
+  absl::StatusOr<Json> execution = RowsJson(
+      database,
+      "SELECT wait, backend, policy_thread_s, invalid FROM published_executions WHERE run_id = ?1",
+      *id);
+  if (!execution.ok()) return execution.status();
+  out["execution"] = execution->empty() ? Json(nullptr) : Json(execution->at(0));
   const std::pair<const char*, const char*> lists[] = {
       {"parameters", "SELECT name, value, is_default FROM published_parameters WHERE run_id = ?1"},
       {"metrics", "SELECT name, statistic, value FROM published_metrics WHERE run_id = ?1"}};

@@ -12,31 +12,12 @@
 #include "exec/execute.h"
 #include "policies/registry.h"
 #include "tests/support/fakes.h"
+#include "tests/support/sleeping_runner.h"
 
 namespace schedtwin {
 namespace {
 
 using testing::HasSubstr;
-
-// Sleeps for as long as a step is to take; throws at step `throw_at`, from 0.
-class SleepingRunner final : public StepRunner {
- public:
-  SleepingRunner(DeviceInfo info, Duration step, int throw_at)
-      : info_(std::move(info)), step_(step), throw_at_(throw_at) {}
-
-  DeviceInfo info() const override { return info_; }
-  void Take(const DeviceCommand&) override {}
-  void RunStep(const DeviceCommand&) override {
-    if (steps_++ == throw_at_) throw std::runtime_error("the fan has stopped");
-    std::this_thread::sleep_for(std::chrono::nanoseconds(step_.ns()));
-  }
-
- private:
-  DeviceInfo info_;
-  Duration step_;
-  int throw_at_;
-  int steps_ = 0;
-};
 
 DeviceInfo Decoder() {
   DeviceInfo info;
@@ -47,7 +28,7 @@ DeviceInfo Decoder() {
 }
 
 MakeStepRunner Sleeping(Duration step, int throw_at = -1) {
-  return [=] { return std::make_unique<SleepingRunner>(Decoder(), step, throw_at); };
+  return MakeSleepingRunner(Decoder(), step, throw_at);
 }
 
 class RunFor {
