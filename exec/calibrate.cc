@@ -133,7 +133,7 @@ absl::StatusOr<double> Session::RunOnce(const ProbeShape& shape, ProbeTimes* tim
     return absl::CancelledError("calibration was interrupted");
   }
   const std::int64_t start_ns = now_ns();
-  const absl::StatusOr<ProbeTimes> answer = probe_.Run(shape.entries);
+  const absl::StatusOr<ProbeTimes> answer = probe_.Run(shape.entries, shape.padding_tokens);
   const auto cost = static_cast<double>(now_ns() - start_ns);
   if (!answer.ok()) {
     return absl::Status(
@@ -260,7 +260,8 @@ double PredictedNs(const StepTimeModel& model, ModelKind kind, const ProbeShape&
                       .context_tokens = entry.context_tokens});
   }
   const auto entries = static_cast<std::uint32_t>(shape.entries.size());
-  return static_cast<double>(builder.Predict({.entries = entries}, model).ns());
+  return static_cast<double>(
+      builder.Predict({.tokens = shape.padding_tokens, .entries = entries}, model).ns());
 }
 
 struct Pair {

@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include "policies/runtime/check.h"
@@ -15,7 +16,13 @@ absl::StatusOr<std::unique_ptr<CpuDevice>> CpuDevice::Start(MakeStepRunner make,
                                                             const WallClock* clock,
                                                             const StepTimeModel* model) {
   std::unique_ptr<CpuDevice> device(new CpuDevice(mailbox, clock, model));
-  device->worker_ = std::thread([&device = *device, make = std::move(make)] { device.Work(make); });
+  try {
+    device->worker_ =
+        std::thread([&device = *device, make = std::move(make)] { device.Work(make); });
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(std::string("its thread cannot be started: ") +
+                                        error.what());
+  }
   std::unique_lock lock(device->mutex_);
   device->changed_.wait(lock, [&] { return device->started_; });
   const absl::Status status = device->start_status_;
@@ -30,7 +37,7 @@ CpuDevice::~CpuDevice() {
     ending_ = true;
   }
   changed_.notify_all();
-  worker_.join();
+  if (worker_.joinable()) worker_.join();
 }
 
 std::string CpuDevice::failure() const {
@@ -102,12 +109,12 @@ bool CpuDevice::AwaitBatch() {
 
 void CpuDevice::RunBatch(StepRunner& runner) {
   const DeviceCommand step = batch_.back();
-  DeviceReply reply = {.device = id_, .plan = step.plan, .step = step.step};
-  reply.start = clock_->Now();
-  const std::int64_t cpu_before = ThreadCpuNs();
   for (const DeviceCommand& command : batch_) {
     if (command.kind != CommandKind::kStep) runner.Take(command);
   }
+  DeviceReply reply = {.device = id_, .plan = step.plan, .step = step.step};
+  reply.start = clock_->Now();
+  const std::int64_t cpu_before = ThreadCpuNs();
   runner.RunStep(step);
   reply.compute_ns = ThreadCpuNs() - cpu_before;
   reply.end = clock_->Now();
@@ -116,18 +123,14 @@ void CpuDevice::RunBatch(StepRunner& runner) {
 }
 
 Duration CpuDevice::Predict(const DeviceCommand& step) {
-  for (const DeviceCommand& command : batch_) {
-    if (command.kind == CommandKind::kJoin) builder_->Join(command);
-    if (command.kind == CommandKind::kLeave) builder_->Leave(command);
-    if (command.kind == CommandKind::kEntry) builder_->AddEntry(command);
-  }
+  for (const DeviceCommand& command : batch_) builder_->Take(command);
   return builder_->Predict(step, *model_) - model_->host_overhead();
 }
 
 void CpuDevice::Fail(const std::string& what) {
   {
     const std::lock_guard lock(mutex_);
-    failure_ = what;
+    failure_ = what.empty() ? "an error without a name" : what;
   }
   const DeviceCommand& step = batch_.back();
   mailbox_->Put({.status = ReplyStatus::kFailed,

@@ -1,16 +1,18 @@
 #include "exec/decoder_runner.h"
 
-#include <algorithm>
-
 #include "exec/token_ids.h"
+#include "policies/runtime/check.h"
 
 namespace schedtwin {
 
-DecoderRunner::DecoderRunner(const ModelShape& shape, const DeviceInfo& info, std::uint64_t seed)
+DecoderRunner::DecoderRunner(const ModelShape& shape, const DeviceInfo& info, std::uint64_t seed,
+                             LinearBackendKind backend)
     : info_(info),
       vocab_(shape.vocab),
-      model_(shape,
-             {.kv_blocks = info.total_blocks, .block_tokens = info.block_tokens, .seed = seed}) {}
+      model_(shape, {.kv_blocks = info.total_blocks,
+                     .block_tokens = info.block_tokens,
+                     .seed = seed,
+                     .backend = backend}) {}
 
 void DecoderRunner::Take(const DeviceCommand& command) {
   switch (command.kind) {
@@ -70,6 +72,8 @@ void DecoderRunner::RunStep(const DeviceCommand& step) {
 
 void DecoderRunner::AddPart(std::uint32_t request, const Part& part) {
   const Sequence& sequence = *part.sequence;
+  SCHEDTWIN_CHECK(std::uint64_t{part.context_tokens} + part.tokens <=
+                  sequence.blocks.size() * info_.block_tokens);
   for (std::uint32_t i = 0; i < part.tokens; ++i) {
     const std::uint32_t position = part.context_tokens + i;
     const std::uint32_t at = position - sequence.first_made;
@@ -85,7 +89,11 @@ void DecoderRunner::FeedBack() {
   for (const Part& part : parts_) {
     if (!part.samples) continue;
     Sequence& sequence = *part.sequence;
-    if (sequence.made.empty()) sequence.first_made = part.context_tokens + part.tokens;
+    const std::uint32_t position = part.context_tokens + part.tokens;
+    if (sequence.first_made + sequence.made.size() != position) {  // the first, or not made here
+      sequence.made.clear();
+      sequence.first_made = position;
+    }
     sequence.made.push_back(*sampled++);
   }
 }

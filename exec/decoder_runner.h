@@ -17,7 +17,8 @@ namespace schedtwin {
 class DecoderRunner final : public StepRunner {
  public:
   /// REQUIRES: `info` is of a decoder with KV blocks. Throws std::bad_alloc.
-  DecoderRunner(const ModelShape& shape, const DeviceInfo& info, std::uint64_t seed);
+  DecoderRunner(const ModelShape& shape, const DeviceInfo& info, std::uint64_t seed,
+                LinearBackendKind backend = DefaultLinearBackend());
 
   DeviceInfo info() const override { return info_; }
   void Take(const DeviceCommand& command) override;

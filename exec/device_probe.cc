@@ -1,12 +1,13 @@
 #include "exec/device_probe.h"
 
+#include <string>
 #include <utility>
 
 #include "policies/runtime/check.h"
 
 namespace schedtwin {
 
-DeviceProbe::DeviceProbe(Wait wait) : time_source_(&clock_, &mailbox_, wait), commands_(8) {}
+DeviceProbe::DeviceProbe(Wait wait) : time_source_(&clock_, &mailbox_, wait) {}
 
 absl::StatusOr<std::unique_ptr<DeviceProbe>> DeviceProbe::Start(const MakeStepRunner& make,
                                                                 Wait wait) {
@@ -14,7 +15,8 @@ absl::StatusOr<std::unique_ptr<DeviceProbe>> DeviceProbe::Start(const MakeStepRu
   auto device = CpuDevice::Start(make, &probe->mailbox_, &probe->clock_, nullptr);
   if (!device.ok()) return device.status();
   probe->device_ = *std::move(device);
-  probe->device_->Attach({0}, &probe->commands_, probe.get());
+  probe->sender_.emplace(probe->device_.get(), &probe->now_);
+  probe->device_->Attach({0}, probe->sender_->ring(), probe.get());
   return probe;
 }
 
@@ -23,14 +25,14 @@ void DeviceProbe::Post(const DeviceReply& reply, Time) {
   answered_ = true;
 }
 
-void DeviceProbe::Send(const DeviceCommand& command) {
-  while (!commands_.Push(command)) device_->Notify(clock_.Now());
-}
-
-absl::StatusOr<DeviceReply> DeviceProbe::RunStep(std::uint32_t entries) {
-  Send({.kind = CommandKind::kStep, .plan = {steps_++, 0}, .entries = entries});
+absl::StatusOr<DeviceReply> DeviceProbe::RunStep(std::uint32_t entries,
+                                                 std::uint32_t padding_tokens) {
+  sender_->Send({.kind = CommandKind::kStep,
+                 .tokens = padding_tokens,
+                 .plan = {steps_++, 0},
+                 .entries = entries});
   answered_ = false;
-  device_->Notify(clock_.Now());
+  sender_->Notify();
   while (!answered_) time_source_.Advance(Time::Infinite());
   if (reply_.status != ReplyStatus::kOk) return absl::AbortedError(device_->failure());
   return reply_;
@@ -40,34 +42,40 @@ void DeviceProbe::LayOut(std::span<const ProbeEntry> entries) {
   const DeviceInfo& info = device_->info();
   std::uint32_t next = 0;
   for (std::uint32_t i = 0; i < entries.size(); ++i) {
-    Send({.kind = CommandKind::kEnd, .request = i});
+    sender_->Send({.kind = CommandKind::kEnd, .request = i});
     const std::uint32_t tokens = entries[i].context_tokens + entries[i].tokens;
     for (std::uint32_t k = 0; k * info.block_tokens < tokens; ++k) {
       SCHEDTWIN_CHECK(next < info.total_blocks);
-      Send({.kind = CommandKind::kBlock, .request = i, .tokens = next++, .context_tokens = k});
+      sender_->Send(
+          {.kind = CommandKind::kBlock, .request = i, .tokens = next++, .context_tokens = k});
     }
   }
   // It samples, as most steps of a run do: what the LM head's weights leave of the layers' in the
   // cache is part of what a step finds.
-  Send({.kind = CommandKind::kEntry, .samples = true, .request = 0, .tokens = 1});
+  sender_->Send({.kind = CommandKind::kEntry, .samples = true, .request = 0, .tokens = 1});
 }
 
-absl::StatusOr<ProbeTimes> DeviceProbe::Run(std::span<const ProbeEntry> entries) {
+absl::StatusOr<ProbeTimes> DeviceProbe::Run(std::span<const ProbeEntry> entries,
+                                            std::uint32_t padding_tokens) {
+  if (const std::string failure = device_->failure(); !failure.empty()) {
+    return absl::AbortedError(failure);
+  }
   if (device_->info().total_blocks > 0) {
     LayOut(entries);
-    const absl::StatusOr<DeviceReply> laid_out = RunStep(1);
+    const absl::StatusOr<DeviceReply> laid_out = RunStep(1, 0);
     if (!laid_out.ok()) return laid_out.status();
   }
   const Time handed_over = clock_.Now();
   for (std::uint32_t i = 0; i < entries.size(); ++i) {
-    Send({.kind = CommandKind::kEntry,
-          .decode = entries[i].decode,
-          .samples = entries[i].samples,
-          .request = i,
-          .tokens = entries[i].tokens,
-          .context_tokens = entries[i].context_tokens});
+    sender_->Send({.kind = CommandKind::kEntry,
+                   .decode = entries[i].decode,
+                   .samples = entries[i].samples,
+                   .request = i,
+                   .tokens = entries[i].tokens,
+                   .context_tokens = entries[i].context_tokens});
   }
-  const absl::StatusOr<DeviceReply> reply = RunStep(static_cast<std::uint32_t>(entries.size()));
+  const absl::StatusOr<DeviceReply> reply =
+      RunStep(static_cast<std::uint32_t>(entries.size()), padding_tokens);
   if (!reply.ok()) return reply.status();
   return ProbeTimes{.wall_ns = (reply->end - reply->start).ns(),
                     .cpu_ns = reply->compute_ns,

@@ -5,6 +5,7 @@
 #define SCHEDTWIN_EXEC_DEVICE_PROBE_H_
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "absl/status/statusor.h"
@@ -14,6 +15,7 @@
 #include "exec/step_runner.h"
 #include "exec/wall_clock.h"
 #include "exec/wall_time.h"
+#include "policies/runtime/command_sender.h"
 
 namespace schedtwin {
 
@@ -23,25 +25,27 @@ class DeviceProbe final : public StepProbe, private ReplySink {
   static absl::StatusOr<std::unique_ptr<DeviceProbe>> Start(const MakeStepRunner& make, Wait wait);
 
   DeviceInfo info() const override { return device_->info(); }
-  absl::StatusOr<ProbeTimes> Run(std::span<const ProbeEntry> entries) override;
+  /// After an error the device is gone, and every later step gets the same error.
+  absl::StatusOr<ProbeTimes> Run(std::span<const ProbeEntry> entries,
+                                 std::uint32_t padding_tokens) override;
 
  private:
   explicit DeviceProbe(Wait wait);
 
   void Post(const DeviceReply& reply, Time due) override;
-  void Send(const DeviceCommand& command);
   /// Gives each entry's request the blocks it needs, which is no part of the step.
   void LayOut(std::span<const ProbeEntry> entries);
-  absl::StatusOr<DeviceReply> RunStep(std::uint32_t entries);
+  absl::StatusOr<DeviceReply> RunStep(std::uint32_t entries, std::uint32_t padding_tokens);
 
   WallClock clock_;
   Mailbox mailbox_;
   WallTimeSource time_source_;
-  CommandRing commands_;
   DeviceReply reply_;
   bool answered_ = false;
   std::uint32_t steps_ = 0;
-  std::unique_ptr<CpuDevice> device_;  // ends before what it answers to
+  std::unique_ptr<CpuDevice> device_;  ///< ends before what it answers to
+  Time now_;
+  std::optional<CommandSender> sender_;
 };
 
 }  // namespace schedtwin

@@ -15,13 +15,17 @@ EncoderRunner::EncoderRunner(const ModelShape& shape, const DeviceInfo& info, st
 }
 
 void EncoderRunner::Take(const DeviceCommand& command) {
-  if (command.kind != CommandKind::kEntry) return;
-  for (std::uint32_t i = 0; i < command.tokens * kSequenceTokens; ++i) {
-    tokens_.push_back(PromptToken(command.request, i, vocab_));
+  if (command.kind == CommandKind::kEntry) AddUnits(command.request, command.tokens);
+}
+
+void EncoderRunner::AddUnits(std::uint32_t request, std::uint32_t units) {
+  for (std::uint32_t i = 0; i < units * kSequenceTokens; ++i) {
+    tokens_.push_back(PromptToken(request, i, vocab_));
   }
 }
 
-void EncoderRunner::RunStep(const DeviceCommand&) {
+void EncoderRunner::RunStep(const DeviceCommand& step) {
+  AddUnits(RequestId::kNone, step.tokens);  // padding: computed and thrown away
   model_.Forward(tokens_.data(), static_cast<std::uint32_t>(tokens_.size() / kSequenceTokens),
                  pooled_.data());
   tokens_.clear();

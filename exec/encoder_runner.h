@@ -25,6 +25,8 @@ class EncoderRunner final : public StepRunner {
   void RunStep(const DeviceCommand& step) override;
 
  private:
+  void AddUnits(std::uint32_t request, std::uint32_t units);
+
   DeviceInfo info_;
   std::uint32_t vocab_;
   CpuEncoder model_;

@@ -1,7 +1,5 @@
 #include "exec/execute.h"
 
-#include <sys/prctl.h>
-
 #include <memory>
 #include <string>
 #include <thread>
@@ -14,20 +12,6 @@
 namespace schedtwin {
 namespace {
 
-// The kernel may delay a sleeper by its timer slack, 50 us by default, to save wakes.
-class LeastTimerSlack {
- public:
-  LeastTimerSlack() : before_(prctl(PR_GET_TIMERSLACK)) { prctl(PR_SET_TIMERSLACK, 1UL); }
-  ~LeastTimerSlack() {
-    if (before_ > 0) prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(before_));
-  }
-  LeastTimerSlack(const LeastTimerSlack&) = delete;
-  LeastTimerSlack& operator=(const LeastTimerSlack&) = delete;
-
- private:
-  int before_;
-};
-
 double Seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 }  // namespace
@@ -39,11 +23,16 @@ Wait DefaultWait(std::uint32_t devices) {
 absl::StatusOr<ExecResult> Execute(const ExecSetup& setup, Policy* policy,
                                    std::span<RequestSource* const> sources, Recorder* recorder,
                                    RecordWants wants) {
+  // In the order in which they must be made: the World is taken down first, then the workers end
+  // (one may still be at a step, and puts its reply where nobody reads it), then the mailbox.
   WallClock clock;
   Mailbox mailbox;
   std::vector<std::unique_ptr<CpuDevice>> devices;
   std::vector<DeviceSetup> setups;
   for (std::uint32_t i = 0; i < setup.devices; ++i) {
+    if (setup.world.stop != nullptr && setup.world.stop->load()) {
+      return absl::CancelledError("interrupted while the devices were made");
+    }
     auto device = CpuDevice::Start(setup.make_runner, &mailbox, &clock, setup.model);
     if (!device.ok()) {
       return absl::Status(device.status().code(),
@@ -54,7 +43,6 @@ absl::StatusOr<ExecResult> Execute(const ExecSetup& setup, Policy* policy,
   }
   WorldOptions options = setup.world;
   options.identify_blocks = true;  // real memory has real blocks
-  const LeastTimerSlack slack;
   WallTimeSource time_source(&clock, &mailbox, setup.wait);
   World world(options, policy, &time_source, setups, sources, recorder, wants);
   clock.Start();
@@ -68,6 +56,7 @@ absl::StatusOr<ExecResult> Execute(const ExecSetup& setup, Policy* policy,
       const std::string failure = devices[i]->failure();
       if (!failure.empty()) return absl::AbortedError(absl::StrCat("device ", i, ": ", failure));
     }
+    return absl::AbortedError(result.summary.detail);
   }
   return result;
 }

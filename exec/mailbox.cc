@@ -14,6 +14,14 @@ Mailbox::Mailbox() : descriptor_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
 
 Mailbox::~Mailbox() { close(descriptor_); }
 
+void Mailbox::Connect(ReplySink* sink) {
+  sink_ = sink;
+  ++devices_;
+  const std::lock_guard lock(mutex_);
+  in_.reserve(devices_);  // one step of each is in flight: Put never allocates
+  out_.reserve(devices_);
+}
+
 void Mailbox::Put(const DeviceReply& reply) {
   const std::lock_guard lock(mutex_);
   in_.push_back(reply);

@@ -1,7 +1,7 @@
 // Mailbox: the way from the worker threads of a run's devices back to its policy thread. Workers
 // put replies in; a file descriptor becomes readable, on which the policy thread can sleep together
 // with its timers; the policy thread takes them out and posts them to the run. One for all devices
-// of a run, which it outlives. Allocates nothing once it has held a reply of each device.
+// of a run, which it outlives. Allocates nothing once all devices are connected.
 #ifndef SCHEDTWIN_EXEC_MAILBOX_H_
 #define SCHEDTWIN_EXEC_MAILBOX_H_
 
@@ -23,7 +23,9 @@ class Mailbox {
   Mailbox& operator=(const Mailbox&) = delete;
 
   // The policy thread's side.
-  void Connect(ReplySink* sink) { sink_ = sink; }
+  /// Once for each device. Where Deliver posts to; not used after the last Deliver: the sink may be
+  /// gone while a worker still puts.
+  void Connect(ReplySink* sink);
   /// A reply will come.
   void Expect() { ++expected_; }
   std::uint32_t expected() const { return expected_; }
@@ -40,6 +42,7 @@ class Mailbox {
  private:
   int descriptor_;
   ReplySink* sink_ = nullptr;
+  std::uint32_t devices_ = 0;
   std::uint32_t expected_ = 0;
   std::atomic<bool> ready_ = false;
   std::mutex mutex_;

@@ -30,39 +30,21 @@ std::uint32_t LongestRequest(const DeviceInfo& info) {
   return static_cast<std::uint32_t>(longest);
 }
 
-/// `tokens` of prompts at context 0, in chunks of `chunk` or, where too many for the device, of a
-/// multiple of it. Empty if they do not fit at all.
-std::vector<ProbeEntry> Chunks(const DeviceInfo& info, std::uint32_t tokens, std::uint32_t chunk) {
-  for (; chunk < 2 * tokens; chunk *= 2) {
-    std::vector<ProbeEntry> entries;
-    for (std::uint32_t left = tokens; left > 0; left -= entries.back().tokens) {
-      entries.push_back({.tokens = std::min(left, chunk)});
-    }
-    if (Fits(info, entries)) return entries;
-  }
-  return {};
-}
-
-/// Chunks so small that attention is a small part, so few that the step is one that may occur.
-std::vector<ProbeEntry> BodyEntries(const DeviceInfo& info, std::uint32_t tokens) {
-  return Chunks(info, tokens, tokens <= kFine ? 1 : tokens <= 256 ? 16 : 64);
-}
-
 std::vector<ProbeEntry> HeadEntries(const DeviceInfo& info, std::uint32_t rows) {
   std::vector<ProbeEntry> entries(rows, {.tokens = 1, .samples = true});
   return Fits(info, entries) ? entries : std::vector<ProbeEntry>();
 }
 
 /// Table points up to `most`: every multiple of the tile to 64 (of 4 where the tile is less, once
-/// past the first four), then ever fewer.
+/// past the first four), then ever fewer, so that the last two are far enough apart for what goes
+/// on beyond them.
 std::vector<std::uint32_t> Points(std::uint32_t tile, std::uint32_t most) {
   std::vector<std::uint32_t> points;
   for (std::uint32_t n = tile; n <= std::min(most, std::max(kFine, 4 * tile)); n += tile) {
     if (tile >= 4 || n <= 4 || n % 4 == 0) points.push_back(n);
   }
   if (points.empty()) points.push_back(tile);
-  for (const std::uint32_t n :
-       {96u, 128u, 160u, 192u, 256u, 320u, 384u, 448u, 512u, 768u, 1024u, 1536u, 2048u}) {
+  for (const std::uint32_t n : {96u, 128u, 192u, 256u, 384u, 512u, 1024u, 2048u}) {
     if (n > points.back() && n <= most && n % tile == 0) points.push_back(n);
   }
   return points;
@@ -160,7 +142,7 @@ std::vector<ProbeShape> HeldOutUnits(const DeviceInfo& info, const ProbeGrid& gr
 std::uint32_t ProbeShape::tokens() const {
   std::uint32_t sum = 0;
   for (const ProbeEntry& entry : entries) sum += entry.tokens;
-  return sum;
+  return sum + padding_tokens;
 }
 
 std::string ProbeShape::Text() const {
@@ -174,11 +156,13 @@ std::string ProbeShape::Text() const {
     absl::StrAppend(&text, text.empty() ? "" : " + ", count,
                     decode ? " decoding" : absl::StrCat(" of ", tokens), " at ", context);
   }
+  if (padding_tokens > 0) absl::StrAppend(&text, " + ", padding_tokens, " of padding");
   return text;
 }
 
-bool Fits(const DeviceInfo& info, const std::vector<ProbeEntry>& entries) {
-  std::uint64_t tokens = 0;
+bool Fits(const DeviceInfo& info, const std::vector<ProbeEntry>& entries,
+          std::uint32_t padding_tokens) {
+  std::uint64_t tokens = padding_tokens;
   std::uint64_t blocks = 0;
   for (const ProbeEntry& entry : entries) {
     const std::uint64_t cached = std::uint64_t{entry.context_tokens} + entry.tokens;
@@ -207,7 +191,7 @@ ProbeGrid GridOf(const DeviceInfo& info, std::uint32_t tile, std::uint32_t most_
     return grid;
   }
   grid.body = Points(tile, most_tokens);
-  std::erase_if(grid.body, [&](std::uint32_t n) { return BodyEntries(info, n).empty(); });
+  std::erase_if(grid.body, [&](std::uint32_t n) { return !Fits(info, {{.tokens = 1}}, n - 1); });
   grid.head = Points(tile, std::min(most_tokens, kMostRows));
   std::erase_if(grid.head, [&](std::uint32_t rows) { return HeadEntries(info, rows).empty(); });
   const std::uint32_t longest = LongestRequest(info);
@@ -225,7 +209,7 @@ std::vector<ProbeShape> FittedShapes(const DeviceInfo& info, const ProbeGrid& gr
     return shapes;
   }
   for (const std::uint32_t n : grid.body) {
-    shapes.push_back({ProbePart::kBody, BodyEntries(info, n)});
+    shapes.push_back({ProbePart::kBody, {{.tokens = 1}}, n - 1});
   }
   for (const std::uint32_t rows : grid.head) {
     shapes.push_back({ProbePart::kHead, HeadEntries(info, rows)});
@@ -238,6 +222,11 @@ std::vector<ProbeShape> FittedShapes(const DeviceInfo& info, const ProbeGrid& gr
       shapes.push_back({ProbePart::kPrefill, {{.tokens = chunk, .context_tokens = context}}});
     }
   }
+  for (const std::uint32_t n : {16u, kFine, 4 * kFine}) {  // what a chunk costs, however short
+    const std::vector<ProbeEntry> entries(n, {.tokens = 1});
+    if (n <= grid.body.back() && Fits(info, entries))
+      shapes.push_back({ProbePart::kPrefill, entries});
+  }
   return shapes;
 }
 
@@ -248,7 +237,11 @@ std::vector<ProbeShape> HeldOutShapes(const DeviceInfo& info, const ProbeGrid& g
   for (int i = 0; i < kHeldOut; ++i) {
     Rng rng(seed, "calibration steps held out", static_cast<std::uint64_t>(i));
     std::vector<ProbeEntry> entries = MixedStep(info, grid, &rng, i);
-    if (!entries.empty()) shapes.push_back({ProbePart::kHeldOut, std::move(entries)});
+    if (entries.empty()) continue;
+    ProbeShape shape = {ProbePart::kHeldOut, std::move(entries)};
+    const std::uint32_t room = grid.body.back() - std::min(grid.body.back(), shape.tokens());
+    if (i % 4 == 2 && room > 0) shape.padding_tokens = rng.Below(room);  // a static batch
+    if (Fits(info, shape.entries, shape.padding_tokens)) shapes.push_back(std::move(shape));
   }
   return shapes;
 }

@@ -1,9 +1,10 @@
 // Which steps a calibration measures. A decoder's shapes are chosen so that every part of the
 // step-time model (policies/profile/step_time.h) varies while others stand still:
-//   body     n prompt tokens, in chunks so small that attention is next to nothing
-//   head     the same, with every chunk sampling
+//   body     one prompt token, padded to n: padding has no attention, which could not be told from
+//            the body otherwise (a time in proportion to the tokens fits either)
+//   head     R prompts of one token, every one sampling
 //   decode   batches x contexts
-//   prefill  one chunk: contexts x chunk sizes
+//   prefill  one chunk: contexts x chunk sizes; and many chunks of one token
 //   held out mixed steps as schedulers make them, at sizes between the points; never fitted
 // A one-shot model has sizes only. All stay within what the device holds. Pure functions.
 #ifndef SCHEDTWIN_EXEC_PROBE_SHAPES_H_
@@ -23,8 +24,9 @@ enum class ProbePart : std::uint8_t { kBody, kHead, kDecode, kPrefill, kHeldOut 
 struct ProbeShape {
   ProbePart part = ProbePart::kBody;
   std::vector<ProbeEntry> entries;
+  std::uint32_t padding_tokens = 0;
 
-  std::uint32_t tokens() const;  ///< computed by the step
+  std::uint32_t tokens() const;  ///< computed by the step, padding included
   std::string Text() const;      ///< "64 decodes at 512 + 2 chunks of 16 at 0", for messages
 };
 
@@ -46,7 +48,8 @@ std::vector<ProbeShape> HeldOutShapes(const DeviceInfo& info, const ProbeGrid& g
                                       std::uint64_t seed);
 
 /// True if the device can hold the step.
-bool Fits(const DeviceInfo& info, const std::vector<ProbeEntry>& entries);
+bool Fits(const DeviceInfo& info, const std::vector<ProbeEntry>& entries,
+          std::uint32_t padding_tokens = 0);
 
 }  // namespace schedtwin
 

@@ -32,8 +32,10 @@ class StepProbe {
   virtual ~StepProbe() = default;
   /// What may be asked of it: steps keep within its tokens, its blocks and its length.
   virtual DeviceInfo info() const = 0;
-  /// Runs one step and waits for it. REQUIRES: not empty.
-  virtual absl::StatusOr<ProbeTimes> Run(std::span<const ProbeEntry> entries) = 0;
+  /// Runs one step and waits for it. `padding_tokens` are computed besides and thrown away;
+  /// decoders alone have any. REQUIRES: `entries` is not empty.
+  virtual absl::StatusOr<ProbeTimes> Run(std::span<const ProbeEntry> entries,
+                                         std::uint32_t padding_tokens) = 0;
 };
 
 }  // namespace schedtwin

@@ -23,9 +23,8 @@ struct WallTimeSource::Reactor {
 
   void Listen() {
     incoming.async_wait(boost::asio::posix::stream_descriptor::wait_read, [this](Error error) {
-      if (error) return;
-      awake = true;
       listening = false;
+      if (!error) awake = true;
     });
     listening = true;
   }
@@ -60,8 +59,8 @@ Time WallTimeSource::Advance(Time next) {
   Time now = clock_->Now();
   const Time give_up = now + kLongestSleep;
   while (!mailbox_->ready() && now < next && now < give_up) {
-    Time wake = std::min(next, give_up);
-    if (wait_ == Wait::kSpin) wake = wake - kSpinBefore;
+    Time wake = give_up;
+    if (next <= give_up) wake = wait_ == Wait::kSpin ? next - kSpinBefore : next;
     if (now < wake) reactor_->Sleep(clock_->At(wake));
     now = clock_->Now();
   }

@@ -2,7 +2,7 @@
 // planned instant (an arrival, a timer) and a message from a device. Everything that has come in by
 // the time it wakes is posted before it returns, so that one wake is one instant.
 //
-// With Wait::kSleep it sleeps to the deadline; the kernel wakes it some 50 to 100 us late. With
+// With Wait::kSleep it sleeps to the deadline, and is woken some tens of microseconds late. With
 // Wait::kSpin it sleeps to 100 us before the deadline and then watches the clock, which takes a
 // core of its own. Policy thread.
 #ifndef SCHEDTWIN_EXEC_WALL_TIME_H_

@@ -19,29 +19,23 @@ elif [ -d "$root/build" ]; then
 else
   db=schedtwin-demo.db
 fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
+# shellcheck source=experiments/shell.sh
+. "$root/experiments/shell.sh"
 
-conv=${SCHEDTWIN_DATA:-$root/../shared/data}/traces/azure-llm-2023/AzureLLMInferenceTrace_conv.csv
-if [ -f "$conv" ]; then
-  what="the real trace, $conv"
-else
-  what="its synthetic twin (no file $conv; set SCHEDTWIN_DATA to use the real trace)"
-  conv=synth:azure_conv
-fi
+what="the real trace, $conv"
+[ "$conv" = "$conv_file" ] || what="its synthetic twin (no file $conv_file; set SCHEDTWIN_DATA to use the real trace)"
 images=synth:poisson:rate=180,count=20000
 
 say() { printf '\n== %s\n\n' "$*"; }
-# Kept in a variable first, for a pipe would hide that the program failed.
-sim() {
-  report=$("$schedtwin" sim --db "$db" "$@")
+# one_run COMMAND ARGUMENT...: kept in a variable first, for a pipe would hide that the program failed.
+one_run() {
+  command=$1
+  shift
+  report=$("$schedtwin" "$command" --db "$db" "$@")
   printf '%s\n' "$report" | grep -v '^  stored in '
 }
+sim() { one_run sim "$@"; }
 compare() { "$schedtwin" compare --db "$db" "$@"; }
-# The first number of that name in one line of JSON.
-number() { grep -o "\"$1\":[-0-9.e+]*" | head -n 1 | cut -d: -f2; }
-calculate() { awk "BEGIN { printf \"%.${2:-3}f\", $1 }"; }
 
 say "1. One hour of the Azure conversation service on Llama-3-8B, one A100: $what"
 for policy in fifo static_batch vllm_v1; do
@@ -67,23 +61,14 @@ say "3. What if? vllm_v1 with 5 batch limits at 8 rates: 40 runs of the hour, on
   --slo ttft=1s,tpot=100ms
 
 profile=${db%.db}-cpu.textproto
+# Runs in the file that are not the demo's own are replayed with the profile that they name.
+[ -z "${DEMO_DB:-}" ] || profile=${db%.db}-cpu-$(date +%Y%m%d-%H%M%S).textproto
 say "4. For real: this machine's processor as a device. Calibrating llama-15m (40 s)"
 "$schedtwin" calibrate --model llama-15m -o "$profile"
 
-# What a policy sustains: a thousand requests at once. Lengths are a tenth of the service's, for a small model.
-sustains() {
-  "$schedtwin" sim --db "$work/scratch.db" --json --profile "$profile" --policy "$1" --trace "$conv" \
-    --length-scale 0.1 --rate-scale 1000 --limit 1000 | number throughput_rps
-}
-# The --rate-scale that makes the first $2 requests come at $1 a second.
-scale_to() {
-  rate=$("$schedtwin" trace info "$conv" --limit "$2" --json | number rate_rps)
-  calculate "$1 / $rate"
-}
-
 say "5. A minute of traffic at 70% of what the slower policy sustains, simulated and for real"
-batch_rps=$(sustains static_batch)
-vllm_rps=$(sustains vllm_v1)
+batch_rps=$(sustains static_batch "$profile")
+vllm_rps=$(sustains vllm_v1 "$profile")
 echo "static_batch sustains $(calculate "$batch_rps" 1) requests/s on this processor, vllm_v1 $(calculate "$vllm_rps" 1)"
 rps=$(calculate "0.7 * ($batch_rps < $vllm_rps ? $batch_rps : $vllm_rps)")
 count=$(calculate "60 * $rps" 0)
@@ -94,7 +79,7 @@ for policy in vllm_v1 static_batch; do
   echo
   sim "$@"
   echo
-  "$schedtwin" exec --db "$db" "$@" | grep -v '^  stored in '
+  one_run exec "$@"
   echo
   echo "$policy, simulated against real:"
   compare latest-1 latest
@@ -109,9 +94,9 @@ high=$(scale_to "$(calculate "0.85 * $vllm_rps")" "$count")
 set -- --policy vllm_v1 --profile "$profile" --trace "$conv" --length-scale 0.1 --duration 30s \
   --rate-scale "$low,$middle,$high" --set policy.max_num_seqs=4,8,16,32,64
 "$schedtwin" sweep --db "$db" "$@"
-"$schedtwin" sweep --db "$work/points.db" "$@" --json | tr '{' '\n' >"$work/points"
+"$schedtwin" sweep --db "$work/points.db" "$@" --json >"$work/points.json"
 for end in low_latency high_throughput; do
-  run=$(grep "\"$end\":true" "$work/points" | number run_id)
+  run=$(number run_id "$(tr '{' '\n' <"$work/points.json" | grep "\"$end\":true")")
   "$schedtwin" db show "$run" --db "$work/points.db" --experiment >"$work/$end.textproto"
   echo
   echo "The $(echo $end | tr _ '-') end, simulated against real:"
@@ -125,10 +110,10 @@ done
 say "Done. All of it is in $db, the processor's profile in $profile"
 cat <<END
 Try next:
-  $schedtwin db list --db '$db'
-  $schedtwin sim --trace synth:azure_conv --policy vllm_v1 --devices 2 --rate-scale 2
-  $schedtwin exec --policy vllm_v1 --profile '$profile' --length-scale 0.1 --duration 20s
-  $schedtwin policies vllm_v1          what can be set, with --set policy.PARAMETER=VALUE
-  $schedtwin sweep --help              your own what-if
-  $schedtwin db show latest --db '$db'
+  '$schedtwin' db list --db '$db'
+  '$schedtwin' sim --trace synth:azure_conv --policy vllm_v1 --devices 2 --rate-scale 2
+  '$schedtwin' exec --policy vllm_v1 --profile '$profile' --length-scale 0.1 --duration 20s
+  '$schedtwin' policies vllm_v1          what can be set, with --set policy.PARAMETER=VALUE
+  '$schedtwin' sweep --help              your own what-if
+  '$schedtwin' db show latest --db '$db'
 END

@@ -16,22 +16,10 @@ void ModelDevice::Attach(DeviceId id, CommandRing* commands, ReplySink* replies)
 
 void ModelDevice::Notify(Time now) {
   commands_->Drain([this, now](const DeviceCommand& command) {
-    switch (command.kind) {
-      case CommandKind::kJoin:
-        builder_.Join(command);
-        break;
-      case CommandKind::kLeave:
-        builder_.Leave(command);
-        break;
-      case CommandKind::kBlock:
-      case CommandKind::kEnd:
-        break;
-      case CommandKind::kEntry:
-        builder_.AddEntry(command);
-        break;
-      case CommandKind::kStep:
-        RunStep(command, now);
-        break;
+    if (command.kind == CommandKind::kStep) {
+      RunStep(command, now);
+    } else {
+      builder_.Take(command);
     }
   });
 }

@@ -1,7 +1,11 @@
 // schedtwin calibrate: measures a device of this machine, and writes a profile of it.
 #include "exec/calibrate.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -14,6 +18,7 @@
 #include "exec/cpu_models.h"
 #include "exec/device_probe.h"
 #include "exec/execute.h"
+#include "experiments/cli/fit_report.h"
 #include "experiments/cli/flags.h"
 #include "experiments/cli/output.h"
 #include "experiments/cli/program.h"
@@ -30,7 +35,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr Duration kDefaultBudget = Duration::Seconds(40);
 constexpr Duration kMostBudget = Duration::Seconds(3600);
 
 Flags CalibrateFlags() {
@@ -55,17 +59,17 @@ Flags CalibrateFlags() {
   return flags;
 }
 
-struct Request {
+struct Wanted {
   std::string model, path;
   DeviceInfo device;
-  Duration budget = kDefaultBudget;
+  Duration budget = CalibrateOptions().budget;
   std::uint64_t seed = 1;
 };
 
 absl::Status Invalid(const std::string& message) { return absl::InvalidArgumentError(message); }
 
-absl::StatusOr<Request> ReadRequest(const Flags& flags) {
-  Request out;
+absl::StatusOr<Wanted> ReadFlags(const Flags& flags) {
+  Wanted out;
   if (const std::string world = flags.value_or("world", "cpu"); world != "cpu") {
     return Invalid(Cat("--world: cannot measure '", world, "'; known are cpu"));
   }
@@ -99,6 +103,10 @@ absl::StatusOr<Request> ReadRequest(const Flags& flags) {
 class NewFile {
  public:
   static absl::StatusOr<NewFile> Open(const std::string& path) {
+    std::error_code error;
+    if (std::filesystem::is_directory(path, error)) {
+      return Invalid(Cat("-o ", path, ": is a folder; name a file"));
+    }
     NewFile file(path);
     file.stream_.open(file.draft_, std::ios::binary | std::ios::trunc);
     if (!file.stream_) {
@@ -130,78 +138,50 @@ class NewFile {
   }
 
  private:
-  explicit NewFile(const std::string& path) : path_(path), draft_(path + ".part") {}
+  explicit NewFile(const std::string& path)
+      : path_(path), draft_(Cat(path, ".", getpid(), ".part")) {}
 
   std::string path_, draft_;
   std::ofstream stream_;
 };
 
-CalibrateOptions OptionsFor(const Request& request) {
-  const ModelShape& shape = *FindModelShape(request.model);
-  const bool one_shot = request.device.kind == ModelKind::kOneShot;
+CalibrateOptions OptionsFor(const Wanted& wanted) {
+  const ModelShape& shape = *FindModelShape(wanted.model);
+  const bool one_shot = wanted.device.kind == ModelKind::kOneShot;
   CalibrateOptions options;
-  options.name = std::filesystem::path(request.path).stem().string();
-  options.summary = Cat(request.model, " on the processor it was measured on, float32, one thread");
-  options.model = request.model;
+  options.name = std::filesystem::path(wanted.path).stem().string();
+  options.summary = Cat(wanted.model, " on the processor it was measured on, float32, one thread");
+  options.model = wanted.model;
   options.device = Cat(HostText(), "; ", CpuBackend());
   options.precision = "f32";
   options.layers = shape.layers;
   options.tile = one_shot ? 1 : kRowTile;
-  options.budget = request.budget;
-  options.seed = request.seed;
+  options.budget = wanted.budget;
+  options.seed = wanted.seed;
   return options;
 }
 
-Json FitJson(const Profile& profile) {
-  Json fit = Json::array();
-  for (const FitError& error : profile.fit) {
-    fit.push_back({{"part", error.part},
-                   {"method", error.method},
-                   {"rows", error.rows},
-                   {"mape_percent", error.mape_percent},
-                   {"p95_percent", error.p95_percent},
-                   {"max_percent", error.max_percent}});
-  }
-  return fit;
-}
-
-std::string FitText(const Profile& profile) {
-  using enum Table::Align;
-  Table table({{"part", kLeft},
-               {"rows", kRight},
-               {"MAPE", kRight},
-               {"p95", kRight},
-               {"max", kRight},
-               {"how", kLeft}});
-  for (const FitError& error : profile.fit) {
-    table.Add({error.part, Cat(error.rows), Cat(Fixed(error.mape_percent, 2), "%"),
-               Cat(Fixed(error.p95_percent, 2), "%"), Cat(Fixed(error.max_percent, 2), "%"),
-               error.method});
-  }
-  return table.Text(2);
-}
-
 absl::Status RunCalibrate(const Flags& flags) {
-  const absl::StatusOr<Request> request = ReadRequest(flags);
+  const absl::StatusOr<Wanted> request = ReadFlags(flags);
   if (!request.ok()) return request.status();
+  const Interrupt interrupt;
   absl::StatusOr<NewFile> file = NewFile::Open(request->path);
   if (!file.ok()) return file.status();
-  const Interrupt interrupt;
   CalibrateOptions options = OptionsFor(*request);
   const absl::StatusOr<std::unique_ptr<DeviceProbe>> probe =
       DeviceProbe::Start(CpuStepRunner(request->model, request->seed), DefaultWait(1));
   if (!probe.ok()) return probe.status();
   absl::StatusOr<Profile> profile;
   {
-    Progress progress("calibrate", "percent", 100);
+    Progress progress("calibrate", "per mille", 1000);
     options.stop = interrupt.flag();
     options.progress = [counter = progress.counter()](double fraction) {
       if (counter != nullptr)
-        counter->store(static_cast<std::uint64_t>(std::lround(100 * fraction)));
+        counter->store(static_cast<std::uint64_t>(std::lround(1000 * fraction)));
     };
     profile = Calibrate(**probe, options);
   }
-  if (interrupt.raised()) return InterruptedError();
+  if (interrupt.raised()) return absl::CancelledError("interrupted; no profile was written");
   if (!profile.ok()) return profile.status();
   const absl::Status status =
       file->Write(ProfileText(*profile, Cat("Made by schedtwin calibrate --model ", request->model,

@@ -201,7 +201,12 @@ absl::Status RunDbShow(const Flags& flags) {
   Json out = std::move(run->at(0));
   out.erase("id");
   if (flags.given("experiment")) {
-    Print(out["experiment"].get<std::string>());
+    const std::string text = out["experiment"].get<std::string>();
+    if (flags.given("json")) {
+      PrintJson({{"experiment", text}});
+    } else {
+      Print(text);
+    }
     return absl::OkStatus();
   }
   absl::StatusOr<Json> execution = RowsJson(

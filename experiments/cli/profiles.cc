@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/cli/fit_report.h"
 #include "experiments/cli/flags.h"
 #include "experiments/cli/output.h"
 #include "experiments/cli/program.h"
@@ -31,16 +32,6 @@ Flags ProfilesFlags() {
 }
 
 Json ProfileJson(const Profile& profile) {
-  Json fit = Json::array();
-  for (const FitError& error : profile.fit) {
-    fit.push_back({{"part", error.part},
-                   {"method", error.method},
-                   {"rows", error.rows},
-                   {"mape_percent", error.mape_percent},
-                   {"p95_percent", error.p95_percent},
-                   {"max_percent", error.max_percent},
-                   {"bias_percent", error.bias_percent}});
-  }
   Json sources = Json::array();
   for (const ProfileSource& source : profile.sources) {
     sources.push_back({{"what", source.what},
@@ -61,7 +52,7 @@ Json ProfileJson(const Profile& profile) {
           {"max_sequences", profile.max_sequences},
           {"max_units", profile.max_units},
           {"host_overhead_ns", profile.host_overhead_ns},
-          {"fit", std::move(fit)},
+          {"fit", FitJson(profile)},
           {"sources", std::move(sources)},
           {"known_gaps", profile.gaps}};
 }

@@ -15,6 +15,7 @@ DeviceDriver::DeviceDriver(RunCore* core, DevicePort* port, ReplySink* replies, 
       sender_(port, &core->now),
       standing_(&core->requests, clock, info_.total_blocks == 0 ? 0 : info_.block_tokens),
       memory_(core, view, &standing_, &sender_, identify_blocks) {
+  if (identify_blocks) core->end_listeners.push_back(&sender_);
   port->Attach(view_->id, sender_.ring(), replies);
 }
 
@@ -79,10 +80,6 @@ void DeviceDriver::Detach(std::uint32_t id) {
   if (core_->requests.hot(id).in_flight > 0) Unqueue(id);
   if (core_->requests.hot(id).state == RequestState::kStanding) Leave(id);
   memory_.Drop(id);
-}
-
-void DeviceDriver::Forget(std::uint32_t id) {
-  if (memory_.pool().identifies()) sender_.Send({.kind = CommandKind::kEnd, .request = id});
 }
 
 // ---- Queue ----
@@ -292,7 +289,6 @@ void DeviceDriver::FinishRequests(Time end) {
   std::sort(finished_ids_.begin(), finished_ids_.end());
   for (const std::uint32_t id : finished_ids_) {
     Detach(id);
-    Forget(id);
     core_->EndRequest(id, EndReason::kCompleted, end);
     finished_.push_back({id});
   }

@@ -43,8 +43,6 @@ class DeviceDriver {
   void Unqueue(std::uint32_t id);
   /// Takes a request off the device: out of the queue and the standing set, blocks given back.
   void Detach(std::uint32_t id);
-  /// Tells the device that a request, detached before, is over.
-  void Forget(std::uint32_t id);
 
   /// Starts the plan at the head of the queue if nothing runs.
   void StartIfIdle();

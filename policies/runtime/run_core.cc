@@ -59,6 +59,10 @@ void RunCore::EndRequest(std::uint32_t id, EndReason reason, Time end) {
   sources[fate.source].source->OnRequestEnd(fate.source_index, reason, now);
   if (sources[fate.source].waiting) pull_again.push_back(fate.source);
   requests.End(id);
+  // All of them: it may have been on others before.
+  for (CommandSender* device : end_listeners) {
+    device->Send({.kind = CommandKind::kEnd, .request = id});
+  }
 }
 
 }  // namespace schedtwin

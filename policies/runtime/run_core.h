@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "policies/api/recorder.h"
+#include "policies/runtime/command_sender.h"
 #include "policies/runtime/digest.h"
 #include "policies/runtime/event_queue.h"
 #include "policies/runtime/journal.h"
@@ -82,6 +83,7 @@ struct RunCore {
   EventQueue events;
   Journal journal;
   OutcomeDigest outcome;
+  std::vector<CommandSender*> end_listeners;  ///< devices that are told when a request is over
   Recorder* recorder = nullptr;
   RecordWants wants;
   std::uint64_t tie_seed = 0;

@@ -21,6 +21,21 @@ class StepBuilder {
  public:
   explicit StepBuilder(ModelKind kind) : kind_(kind) {}
 
+  /// Any command but a kStep; those that tell nothing of a step's time are passed over.
+  void Take(const DeviceCommand& command) {
+    switch (command.kind) {
+      case CommandKind::kJoin:
+        return Join(command);
+      case CommandKind::kLeave:
+        return Leave(command);
+      case CommandKind::kEntry:
+        return AddEntry(command);
+      case CommandKind::kBlock:
+      case CommandKind::kEnd:
+      case CommandKind::kStep:
+        return;
+    }
+  }
   void Join(const DeviceCommand& command) {
     ++standing_;
     standing_context_tokens_ += command.context_tokens;

@@ -51,7 +51,6 @@ Refusal World::ActionsFacet::TryFinish(RequestId request, EndReason reason) {
   if (driver != nullptr) {
     if (driver->memory().in_transaction()) return Refusal::kBadArgument;
     driver->Detach(request.value);
-    driver->Forget(request.value);
   }
   core_->EndRequest(request.value, reason, core_->now);
   return Refusal::kNone;

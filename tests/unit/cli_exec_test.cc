@@ -5,8 +5,10 @@
 #include <sys/resource.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "experiments/store/sqlite.h"
 #include "tests/unit/cli_testing.h"
 
 namespace schedtwin {
@@ -39,6 +41,24 @@ void ExpectNothingLeft(const Program& program) {
   EXPECT_EQ(MustRun(program, {"db", "list", "--json"})["runs"].size(), 0u);
 }
 
+std::int64_t Count(const Program& program, const std::string& sql) {
+  auto database = Database::Open(program.Path("schedtwin.db"), OpenMode::kRead);
+  if (!database.ok()) return -1;
+  return database->Integer(sql.c_str()).value_or(-1);
+}
+
+// Until the program has begun its run, and is sure to look at signals.
+void WaitForOpenRun(const Program& program) {
+  for (int i = 0; i < 6000; ++i) {
+    usleep(10'000);
+    if (Count(program, "SELECT count(*) FROM runs WHERE state = 'open'") == 1) {
+      usleep(300'000);
+      return;
+    }
+  }
+  ADD_FAILURE() << "no run was begun within a minute";
+}
+
 class CliExec : public testing::TestWithParam<const char*> {};
 
 TEST_P(CliExec, ARealRunIsStoredComparedAndReplayed) {
@@ -67,13 +87,18 @@ INSTANTIATE_TEST_SUITE_P(Policies, CliExec,
 
 TEST(CliExecPredictions, AreNullWithoutAProfileAndStandBesideTheMeasuredTimesWithOne) {
   const Program program(SCHEDTWIN_BINARY);
-  const json made = MustRun(program, {"calibrate", "--model", "llama-15m", "--budget", "3s", "-o",
+  const json made = MustRun(program, {"calibrate", "--model", "llama-15m", "--budget", "5s", "-o",
                                       "mine.textproto", "--json"});
   EXPECT_FALSE(made["fit"].empty());
   MustRun(program, With(kShort, {"--json"}));
   const json with = MustRun(program, With(kShort, {"--profile", "./mine.textproto", "--json"}));
   EXPECT_EQ(with["model"], "llama-15m");
   EXPECT_EQ(with["profile"], "mine");
+  const std::string steps =
+      "SELECT count(*) FROM steps WHERE compute_ns > 0 AND end_ns > start_ns ";
+  EXPECT_GT(Count(program, steps + "AND run_id = 1 AND predicted_ns IS NULL"), 0);
+  EXPECT_EQ(Count(program, steps + "AND run_id = 1 AND predicted_ns IS NOT NULL"), 0);
+  EXPECT_EQ(Count(program, steps + "AND run_id = 2 AND predicted_ns > 0"), with["steps"]);
   EXPECT_EQ(MustRun(program, {"replay", "latest", "--json"})["diverging"], 0);
   // The simulated twin of what ran, on the profile of what ran it.
   const json sim =
@@ -87,7 +112,7 @@ TEST(CliExecFailure, AnInterruptedRunLeavesNothing) {
   for (const auto& [sent, status] : {std::pair(SIGINT, 130), std::pair(SIGTERM, 143)}) {
     const Program program(SCHEDTWIN_BINARY);
     const pid_t child = program.Start({"exec", "--trace", "synth:poisson:rate=1,count=1000"});
-    usleep(1'500'000);  // weights are made by then
+    WaitForOpenRun(program);
     kill(child, sent);
     const Outcome outcome = program.Wait(child);
     EXPECT_EQ(outcome.status, status);
@@ -100,10 +125,11 @@ TEST(CliExecFailure, AnInterruptedRunLeavesNothing) {
 TEST(CliExecFailure, AKilledRunLeavesNothing) {
   const Program program(SCHEDTWIN_BINARY);
   const pid_t child = program.Start({"exec", "--trace", "synth:poisson:rate=50,count=1000"});
-  usleep(1'500'000);
+  WaitForOpenRun(program);
   kill(child, SIGKILL);
   EXPECT_EQ(program.Wait(child).status, 128 + SIGKILL);
   const json check = MustRun(program, {"db", "check", "--json"});
+  EXPECT_EQ(check["abandoned_runs"], 1) << "to be removed by the next command that writes";
   EXPECT_EQ(check["published_runs"], 0);
   EXPECT_EQ(MustRun(program, {"db", "list", "--json"})["runs"].size(), 0u);
 }
@@ -186,6 +212,9 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"CalibrateFolder",
                 {"calibrate", "--model", "llama-15m", "-o", "none/x.textproto"},
                 "cannot be written"},
+        Mistake{"CalibrateFolderItself",
+                {"calibrate", "--model", "llama-15m", "-o", "."},
+                "is a folder"},
         Mistake{"CalibrateBudget",
                 {"calibrate", "--model", "llama-15m", "-o", "x.textproto", "--budget", "0s"},
                 "it is from 1s to 60min"},
@@ -194,21 +223,29 @@ INSTANTIATE_TEST_SUITE_P(
                 "cannot measure 'cuda'"}),
     [](const testing::TestParamInfo<Mistake>& mistake) { return mistake.param.name; });
 
+// The drafts that are being written beside x.textproto.
+std::ptrdiff_t Drafts(const Program& program) {
+  const std::filesystem::directory_iterator files(program.Path("."));
+  return std::count_if(begin(files), end(files),
+                       [](const auto& file) { return file.path().extension() == ".part"; });
+}
+
 TEST(CliCalibrate, AnInterruptLeavesTheOldFile) {
   const Program program(SCHEDTWIN_BINARY);
   program.Write("x.textproto", "old");
   const pid_t child =
       program.Start({"calibrate", "--model", "llama-15m", "-o", "x.textproto", "--budget", "60s"});
-  usleep(1'500'000);
+  for (int i = 0; i < 6000 && Drafts(program) == 0; ++i) usleep(10'000);
   kill(child, SIGINT);
   const Outcome outcome = program.Wait(child);
   EXPECT_EQ(outcome.status, 130);
   EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("no profile was written"));
   std::ifstream file(program.Path("x.textproto"));
   std::string text;
   std::getline(file, text);
   EXPECT_EQ(text, "old");
-  EXPECT_FALSE(program.Exists("x.textproto.part"));
+  EXPECT_EQ(Drafts(program), 0);
 }
 
 }  // namespace

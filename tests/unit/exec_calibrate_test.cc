@@ -81,21 +81,23 @@ class ModelProbe final : public StepProbe {
   explicit ModelProbe(const Profile& profile) : ModelProbe(profile, InfoOf(profile)) {}
 
   DeviceInfo info() const override { return info_; }
-  absl::StatusOr<ProbeTimes> Run(std::span<const ProbeEntry> entries) override {
+  absl::StatusOr<ProbeTimes> Run(std::span<const ProbeEntry> entries,
+                                 std::uint32_t padding_tokens) override {
     ++runs;
-    CheckFits(entries);
+    CheckFits(entries, padding_tokens);
     if (on_run) {
-      if (absl::Status status = on_run(entries); !status.ok()) return status;
+      if (absl::Status status = on_run(entries, padding_tokens); !status.ok()) return status;
     }
-    double ns = TrueNs(entries) * (1 + noise * rng_.Normal());
+    double ns = TrueNs(entries, padding_tokens) * (1 + noise * rng_.Normal());
     const auto cpu = static_cast<std::int64_t>(0.9 * ns);
     if (rng_.Uniform() < outliers) ns *= 5;
     const auto wall = static_cast<std::int64_t>(ns);
     return ProbeTimes{wall, measures_cpu ? cpu : -1, wall + overhead_ns};
   }
-  double TrueNs(std::span<const ProbeEntry> entries) const {
-    if (instead) return instead(entries);
+  double TrueNs(std::span<const ProbeEntry> entries, std::uint32_t padding_tokens) const {
+    if (instead) return instead(entries, padding_tokens);
     StepShape shape;
+    shape.padding_tokens = padding_tokens;
     std::vector<PrefillChunk> chunks;
     for (const ProbeEntry& entry : entries) {
       if (info_.kind == ModelKind::kOneShot) {
@@ -116,14 +118,16 @@ class ModelProbe final : public StepProbe {
   double outliers = 0;
   std::int64_t overhead_ns = 25'000;
   bool measures_cpu = true;
-  std::function<absl::Status(std::span<const ProbeEntry>)> on_run;
-  std::function<double(std::span<const ProbeEntry>)> instead;  ///< of the model, if set
+  std::function<absl::Status(std::span<const ProbeEntry>, std::uint32_t)> on_run;
+  std::function<double(std::span<const ProbeEntry>, std::uint32_t)>
+      instead;  ///< of the model, if set
   int runs = 0;
 
  private:
-  void CheckFits(std::span<const ProbeEntry> entries) const {
+  void CheckFits(std::span<const ProbeEntry> entries, std::uint32_t padding_tokens) const {
     EXPECT_FALSE(entries.empty());
-    std::uint64_t tokens = 0;
+    EXPECT_TRUE(padding_tokens == 0 || info_.kind == ModelKind::kDecoder);
+    std::uint64_t tokens = padding_tokens;
     std::uint64_t blocks = 0;
     for (const ProbeEntry& entry : entries) {
       EXPECT_GT(entry.tokens, 0u);
@@ -190,8 +194,10 @@ Off OffBy(const Profile& profile, const ModelProbe& probe) {
   for (std::uint64_t i = 0; i < 200; ++i) {
     Rng rng(11, "steps of a test", i);
     const std::vector<ProbeEntry> step = RandomStep(&rng);
-    const double is = calibrated.TrueNs(step);
-    const double should = probe.TrueNs(step) + static_cast<double>(probe.overhead_ns);
+    const std::uint32_t padding_tokens = rng.Below(3) == 0 ? rng.Below(600) : 0;
+    const double is = calibrated.TrueNs(step, padding_tokens);
+    const double should =
+        probe.TrueNs(step, padding_tokens) + static_cast<double>(probe.overhead_ns);
     off.mean_percent += std::fabs(is / should - 1) / 2;  // of 200, in percent
     predicted += is;
     truth += should;
@@ -348,7 +354,7 @@ TEST(Calibrate, OptionsAreChecked) {
 TEST(Calibrate, ErrorsComeBackWithTheirStep) {
   const Profile truth = TrueDecoder();
   ModelProbe probe(truth);
-  probe.on_run = [](std::span<const ProbeEntry> entries) {
+  probe.on_run = [](std::span<const ProbeEntry> entries, std::uint32_t) {
     if (entries.size() == 8 && entries[0].decode && entries[0].context_tokens == 127) {
       return absl::ResourceExhaustedError("out of memory");
     }
@@ -369,7 +375,7 @@ TEST(Calibrate, StopsWhenTold) {
   EXPECT_EQ(Calibrate(probe, options).status().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(probe.runs, 0);
   stop = false;
-  probe.on_run = [&](std::span<const ProbeEntry>) {
+  probe.on_run = [&](std::span<const ProbeEntry>, std::uint32_t) {
     if (probe.runs == 1000) stop = true;
     return absl::OkStatus();
   };
@@ -379,12 +385,12 @@ TEST(Calibrate, StopsWhenTold) {
 
 /// A device that is no table: memory-bound at first, a jump at every 48 tokens, attention by blocks
 /// and slower for small chunks.
-double RoughNs(std::span<const ProbeEntry> entries) {
+double RoughNs(std::span<const ProbeEntry> entries, std::uint32_t padding_tokens) {
   const auto up = [](double x, double step) { return std::ceil(x / step) * step; };
   const auto gemm = [](double memory_ns, double compute_ns) {
     return std::sqrt(memory_ns * memory_ns + compute_ns * compute_ns);
   };
-  double tokens = 0;
+  double tokens = padding_tokens;
   double rows = 0;
   double attention_ns = 0;
   for (const ProbeEntry& entry : entries) {
@@ -420,9 +426,9 @@ struct TimedRun {
     options.budget = budget;
     options.now_ns = [this] { return now_ns; };
     options.progress = [this](double fraction) { progress.push_back(fraction); };
-    probe.on_run = [this](std::span<const ProbeEntry> entries) {
-      now_ns += static_cast<std::int64_t>(probe.TrueNs(entries));
-      std::uint32_t tokens = 0;
+    probe.on_run = [this](std::span<const ProbeEntry> entries, std::uint32_t padding_tokens) {
+      now_ns += static_cast<std::int64_t>(probe.TrueNs(entries, padding_tokens));
+      std::uint32_t tokens = padding_tokens;
       for (const ProbeEntry& entry : entries) tokens += entry.tokens;
       ++runs_by_tokens[tokens];
       return absl::OkStatus();

@@ -1,0 +1,124 @@
+// What a model says must not depend on how it is scheduled: batched or alone, in chunks or whole,
+// listed or standing, preempted and computed again. The plain loops give the same bits for a row
+// whatever else is in the step, so the tokens must be the same, every one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "policies/registry.h"
+#include "tests/support/two_worlds.h"
+
+namespace schedtwin {
+namespace {
+
+using Settings = std::vector<std::pair<std::string, std::string>>;
+using Tokens = std::map<std::uint32_t, std::vector<std::int32_t>>;  ///< by request
+
+// Keeps what each request has made beyond the runner's life.
+class WatchedRunner final : public StepRunner {
+ public:
+  WatchedRunner(const DeviceInfo& info, Tokens* made)
+      : runner_(kTinyDecoder, info, 1, LinearBackendKind::kPlain), made_(made) {}
+  ~WatchedRunner() override {
+    for (const std::uint32_t request : running_) (*made_)[request] = runner_.made(request);
+  }
+
+  DeviceInfo info() const override { return runner_.info(); }
+  void Take(const DeviceCommand& command) override {
+    if (command.kind == CommandKind::kEntry) running_.insert(command.request);
+    if (command.kind == CommandKind::kEnd) {
+      (*made_)[command.request] = runner_.made(command.request);
+      running_.erase(command.request);
+    }
+    runner_.Take(command);
+  }
+  void RunStep(const DeviceCommand& step) override { runner_.RunStep(step); }
+
+ private:
+  DecoderRunner runner_;
+  std::set<std::uint32_t> running_;
+  Tokens* made_;
+};
+
+struct Said {
+  Tokens tokens;
+  std::uint64_t preemptions = 0;
+  std::uint64_t steps = 0;
+};
+
+Said Say(const std::string& name, const Settings& settings, std::uint32_t blocks,
+         const std::vector<RequestSpec>& requests) {
+  const PolicyInfo* info = FindPolicy(name);
+  Parameters parameters;
+  std::string error;
+  EXPECT_TRUE(Parameters::Parse(info->parameters, settings, &parameters, &error)) << error;
+  const std::unique_ptr<Policy> policy = info->create(parameters);
+  Said said;
+  TwoWorlds run;
+  run.device.total_blocks = blocks;
+  const DeviceInfo device = run.device;
+  run.make_runner = [device, made = &said.tokens] {
+    return std::make_unique<WatchedRunner>(device, made);
+  };
+  const RunSummary summary = run.Run(TestWorld::kCpu, policy.get(), requests);
+  EXPECT_EQ(summary.result, RunResult::kFinished) << summary.detail;
+  EXPECT_EQ(summary.ended[0], requests.size());
+  said.preemptions = summary.preemptions;
+  said.steps = summary.steps;
+  return said;
+}
+
+std::vector<RequestSpec> Requests() {
+  std::vector<RequestSpec> requests;
+  for (std::uint32_t i = 0; i < 12; ++i) {
+    requests.push_back(TokenRequest(0, 10 + i * 13 % 50, 3 + i * 7 % 40));
+  }
+  return requests;
+}
+
+TEST(DecoderRunner, SaysTheSameHoweverItIsScheduled) {
+  const std::vector<RequestSpec> requests = Requests();
+  const Said alone = Say("fifo", {}, 64, requests);
+  for (std::uint32_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(alone.tokens.at(i).size(), requests[i].output_tokens) << i;
+  }
+  const struct {
+    const char* policy;
+    Settings settings;
+    std::uint32_t blocks;
+    bool preempts;
+  } cases[] = {
+      {"vllm_v1", {}, 64, false},
+      {"vllm_v1", {{"standing_set", "false"}}, 64, false},
+      {"vllm_v1", {{"plan_steps", "1"}}, 64, false},
+      {"vllm_v1", {{"max_num_batched_tokens", "16"}}, 64, false},
+      {"vllm_v1", {}, 14, true},
+      {"vllm_v1", {{"standing_set", "false"}, {"max_num_batched_tokens", "16"}}, 14, true},
+      {"static_batch", {{"max_batch_size", "5"}}, 64, false},
+      {"static_batch", {{"max_batch_size", "5"}, {"standing_set", "false"}}, 64, false},
+  };
+  for (const auto& [policy, settings, blocks, preempts] : cases) {
+    const Said said = Say(policy, settings, blocks, requests);
+    std::string what = std::string(policy) + " on " + std::to_string(blocks) + " blocks";
+    for (const auto& [parameter, value] : settings) what += " " + parameter + "=" + value;
+    EXPECT_EQ(said.preemptions > 0, preempts) << what;
+    EXPECT_EQ(said.tokens, alone.tokens) << what;
+  }
+}
+
+TEST(DecoderRunner, SaysDifferentThingsToDifferentRequests) {
+  const Said said = Say("fifo", {}, 64, {TokenRequest(0, 20, 30), TokenRequest(0, 20, 30)});
+  EXPECT_NE(said.tokens.at(0), said.tokens.at(1));
+  const auto& tokens = said.tokens.at(0);
+  EXPECT_GT(std::set<std::int32_t>(tokens.begin(), tokens.end()).size(), 3u)
+      << "a test of equal tokens would prove nothing if all were one";
+}
+
+}  // namespace
+}  // namespace schedtwin
