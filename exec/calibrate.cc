@@ -14,8 +14,10 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <numeric>
-#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,9 +25,8 @@
 #include "absl/strings/str_cat.h"
 #include "exec/probe_fit.h"
 #include "exec/probe_shapes.h"
+#include "exec/profile_errors.h"
 #include "policies/api/rng.h"
-#include "policies/profile/step_time.h"
-#include "policies/runtime/step_builder.h"
 
 namespace schedtwin {
 namespace {
@@ -115,7 +116,7 @@ class Session {
 
   absl::StatusOr<Profile> MakeProfile() const;
   void FillFixed(Profile* profile) const;
-  void FillErrors(Profile* profile) const;
+  std::vector<MeasuredStep> MeasuredSteps() const;
   std::string HowMeasured() const;
 
   StepProbe& probe_;
@@ -249,26 +250,6 @@ absl::Status Session::RunRound(std::size_t round) {
 
 // ---- What the measurements make ----
 
-/// The model's time of a probe's step, through the same commands as a device would be given.
-double PredictedNs(const StepTimeModel& model, ModelKind kind, const ProbeShape& shape) {
-  StepBuilder builder(kind);
-  for (const ProbeEntry& entry : shape.entries) {
-    builder.AddEntry({.kind = CommandKind::kEntry,
-                      .decode = entry.decode,
-                      .samples = entry.samples || entry.decode,
-                      .tokens = entry.tokens,
-                      .context_tokens = entry.context_tokens});
-  }
-  const auto entries = static_cast<std::uint32_t>(shape.entries.size());
-  return static_cast<double>(
-      builder.Predict({.tokens = shape.padding_tokens, .entries = entries}, model).ns());
-}
-
-struct Pair {
-  double predicted_ns;
-  double measured_ns;
-};
-
 double Rounded(double x, double per_unit) { return std::round(x * per_unit) / per_unit; }
 
 /// To what a reader can use: no measurement is good to a hundredth of a nanosecond.
@@ -281,32 +262,6 @@ void RoundAll(Profile* profile) {
   profile->decode_base_ns = Rounded(profile->decode_base_ns, 100);
   profile->decode_ns_per_sequence = Rounded(profile->decode_ns_per_sequence, 1e4);
   profile->decode_ns_per_context_token = Rounded(profile->decode_ns_per_context_token, 1e7);
-}
-
-/// REQUIRES: not empty.
-FitError ErrorOf(std::string part, std::string method, const std::vector<Pair>& pairs) {
-  FitError error;
-  error.part = std::move(part);
-  error.method = std::move(method);
-  error.rows = pairs.size();
-  std::vector<double> off;
-  double predicted = 0;
-  double measured = 0;
-  for (const Pair& pair : pairs) {
-    off.push_back(100 * std::fabs(pair.predicted_ns / pair.measured_ns - 1));
-    predicted += pair.predicted_ns;
-    measured += pair.measured_ns;
-  }
-  std::sort(off.begin(), off.end());
-  const double at = 0.95 * static_cast<double>(off.size() - 1);
-  const auto low = static_cast<std::size_t>(at);
-  const double high = off[std::min(low + 1, off.size() - 1)];
-  const double sum = std::accumulate(off.begin(), off.end(), 0.0);
-  error.mape_percent = Rounded(sum / static_cast<double>(off.size()), 1000);
-  error.p95_percent = Rounded(off[low] + (high - off[low]) * (at - static_cast<double>(low)), 1000);
-  error.max_percent = Rounded(off.back(), 1000);
-  error.bias_percent = Rounded(100 * (predicted / measured - 1), 1000);
-  return error;
 }
 
 void Session::FillFixed(Profile* profile) const {
@@ -348,45 +303,14 @@ std::string Session::HowMeasured() const {
                       " to ", rounds_, " times each, order from seed ", options_.seed);
 }
 
-void Session::FillErrors(Profile* profile) const {
-  const StepTimeModel model(*profile);
-  const double overhead = profile->host_overhead_ns;
-  constexpr const char* kNames[] = {"body", "LM head", "decode attention", "prefill attention"};
-  std::vector<Pair> parts[4];
-  std::vector<Pair> means, medians, cpu;
-  double wall_sum = 0;
-  double cpu_sum = 0;
+std::vector<MeasuredStep> Session::MeasuredSteps() const {
+  std::vector<MeasuredStep> steps;
   for (const Measured& measured : all_) {
-    const double predicted = PredictedNs(model, info_.kind, measured.shape);
-    const double mean = RobustMean(measured.wall_ns);
-    if (!measured.cpu_ns.empty()) {
-      wall_sum += mean;
-      cpu_sum += RobustMean(measured.cpu_ns);
-    }
-    if (measured.shape.part != ProbePart::kHeldOut) {
-      parts[static_cast<std::size_t>(measured.shape.part)].push_back({predicted, mean + overhead});
-      continue;
-    }
-    means.push_back({predicted, mean + overhead});
-    medians.push_back({predicted, Median(measured.wall_ns) + overhead});
-    if (!measured.cpu_ns.empty()) {
-      cpu.push_back({predicted, RobustMean(measured.cpu_ns) + overhead});
-    }
+    const double cpu_ns = measured.cpu_ns.empty() ? 0 : RobustMean(measured.cpu_ns);
+    steps.push_back(
+        {measured.shape, RobustMean(measured.wall_ns), Median(measured.wall_ns), cpu_ns});
   }
-  const std::string steps = decoder() ? "mixed steps" : "sizes between the points";
-  const auto add = [&](const std::string& part, const std::string& method,
-                       const std::vector<Pair>& pairs) {
-    if (!pairs.empty()) profile->fit.push_back(ErrorOf(part, method, pairs));
-  };
-  add("step", absl::StrCat("held out: ", steps, ", against the mean of each"), means);
-  add("step, medians", absl::StrCat("held out: the same, against the median of each"), medians);
-  add("step, thread CPU time",
-      absl::StrCat("held out: the same, against the CPU time of each; of all steps, wall time is ",
-                   Rounded(wall_sum / cpu_sum, 1000), " x CPU time"),
-      cpu);
-  for (std::size_t i = 0; i < 4; ++i) {
-    add(absl::StrCat("steps for the ", kNames[i]), "the steps that it was fitted to", parts[i]);
-  }
+  return steps;
 }
 
 absl::StatusOr<Profile> Session::MakeProfile() const {
@@ -414,7 +338,7 @@ absl::StatusOr<Profile> Session::MakeProfile() const {
     return absl::InternalError(
         absl::StrCat("calibration made no valid profile: ", status.message()));
   }
-  FillErrors(&profile);
+  profile.fit = ProfileErrors(profile, MeasuredSteps());
   return profile;
 }
 

@@ -1,9 +1,11 @@
 #include "exec/probe_shapes.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "policies/api/rng.h"
@@ -125,7 +127,7 @@ std::vector<ProbeEntry> MixedStep(const DeviceInfo& info, const ProbeGrid& grid,
   return entries;
 }
 
-/// Between the points, and one that the tile does not divide.
+/// Between the points.
 std::vector<ProbeShape> HeldOutUnits(const DeviceInfo& info, const ProbeGrid& grid) {
   std::vector<ProbeShape> shapes;
   for (std::size_t i = 1; i < grid.body.size(); ++i) {

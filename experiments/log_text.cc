@@ -1,28 +1,104 @@
 #include "experiments/log_text.h"
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "experiments/text.h"
+#include "policies/api/actions.h"
+#include "policies/api/plan.h"
+#include "policies/api/source.h"
 #include "policies/runtime/journal.h"
 
 namespace schedtwin {
 namespace {
 
-constexpr std::array<std::string_view, static_cast<std::size_t>(Refusal::kCount)> kRefusals = {
+constexpr std::string_view kRefusals[] = {
     "accepted",        "unknown_device",  "unknown_request", "unknown_plan",    "queue_full",
     "empty_plan",      "duplicate_entry", "wrong_tokens",    "no_capacity",     "no_memory",
     "batch_too_large", "not_decoding",    "wrong_device",    "already_started", "bad_window",
     "device_down",     "not_standing",    "ended",           "bad_argument",    "unsupported"};
-constexpr std::string_view kPlanEnds[] = {
-    "all steps done", "a request finished", "cut", "out of memory", "empty", "missed", "aborted",
-    "failed"};
-constexpr std::string_view kEndReasons[] = {"completed", "rejected", "timed out",
-                                            "cancelled", "failed",   "cached"};
-constexpr std::string_view kPreemptModes[] = {"recompute", "swap", "pause"};
-constexpr std::string_view kCuts[] = {"now", "at a layer", "at a step"};
+static_assert(std::size(kRefusals) == static_cast<std::size_t>(Refusal::kCount));
+/// By the journal's numbers (policies/runtime/journal.h).
 constexpr std::string_view kTransactions[] = {"begin", "roll back", "commit", "left open"};
+
+// Switches without a default: an enumerator that they do not know does not compile.
+
+std::string_view Text(PlanEnd why) {
+  switch (why) {
+    case PlanEnd::kSteps:
+      return "all steps done";
+    case PlanEnd::kFinish:
+      return "a request finished";
+    case PlanEnd::kCut:
+      return "cut";
+    case PlanEnd::kMemory:
+      return "out of memory";
+    case PlanEnd::kEmpty:
+      return "empty";
+    case PlanEnd::kMissed:
+      return "missed";
+    case PlanEnd::kAborted:
+      return "aborted";
+    case PlanEnd::kFailed:
+      return "failed";
+  }
+  return {};
+}
+
+std::string_view Text(EndReason reason) {
+  switch (reason) {
+    case EndReason::kCompleted:
+      return "completed";
+    case EndReason::kRejected:
+      return "rejected";
+    case EndReason::kTimedOut:
+      return "timed out";
+    case EndReason::kCancelled:
+      return "cancelled";
+    case EndReason::kFailed:
+      return "failed";
+    case EndReason::kCached:
+      return "cached";
+  }
+  return {};
+}
+
+std::string_view Text(PreemptMode mode) {
+  switch (mode) {
+    case PreemptMode::kRecompute:
+      return "recompute";
+    case PreemptMode::kSwap:
+      return "swap";
+    case PreemptMode::kPause:
+      return "pause";
+  }
+  return {};
+}
+
+std::string_view Text(AbortAt at) {
+  switch (at) {
+    case AbortAt::kNow:
+      return "now";
+    case AbortAt::kLayer:
+      return "at a layer";
+    case AbortAt::kStep:
+      return "at a step";
+  }
+  return {};
+}
+
+/// Of a word that may be none of the enumerators.
+template <typename Enum>
+std::string TextOf(std::uint64_t word) {
+  const auto value = static_cast<Enum>(word);
+  const std::string_view text =
+      static_cast<std::uint64_t>(value) == word ? Text(value) : std::string_view();
+  return text.empty() ? Cat("? ", word) : std::string(text);
+}
 
 std::string NameOr(std::span<const std::string_view> names, std::uint64_t index) {
   return index < names.size() ? std::string(names[index]) : Cat("? ", index);
@@ -64,7 +140,7 @@ std::string EventText(const LogRecord& line) {
   switch (static_cast<EventCode>(line.code)) {
     case EventCode::kPlanDone:
       return Cat(PlanText(line.a), " is done after ", Plural(line.b >> 8, "step"), ": ",
-                 NameOr(kPlanEnds, line.b & 0xff), ", ", Plural(line.c, "request"), " finished");
+                 TextOf<PlanEnd>(line.b & 0xff), ", ", Plural(line.c, "request"), " finished");
     case EventCode::kTimer:
       return Cat("timer with tag ", line.a);
     case EventCode::kArrival:
@@ -75,7 +151,7 @@ std::string EventText(const LogRecord& line) {
     case EventCode::kSlotFree:
       return Cat("device ", line.a, " has room for ", Plural(line.b, "plan"));
     case EventCode::kFinished:
-      return Cat("request ", line.a, " ends: ", NameOr(kEndReasons, line.b));
+      return Cat("request ", line.a, " ends: ", TextOf<EndReason>(line.b));
     case EventCode::kStepTimes:
       return Cat("a step of ", PlanText(line.a), " ran from ", TimeWord(line.b), " to ",
                  TimeWord(line.c));
@@ -116,12 +192,12 @@ std::string DeviceText(const LogRecord& line) { return Cat(" on device ", line.b
 std::string DecisionText(const LogRecord& line) {
   switch (static_cast<DecisionCode>(line.code)) {
     case DecisionCode::kFinish:
-      return Cat("end request ", line.a, " as ", NameOr(kEndReasons, line.b), ": ",
+      return Cat("end request ", line.a, " as ", TextOf<EndReason>(line.b), ": ",
                  AnswerText(line.c));
     case DecisionCode::kRoute:
       return Cat("route request ", line.a, " to device ", line.b, ": ", AnswerText(line.c));
     case DecisionCode::kPreempt:
-      return Cat("preempt request ", line.a, " (", NameOr(kPreemptModes, line.b),
+      return Cat("preempt request ", line.a, " (", TextOf<PreemptMode>(line.b),
                  "): ", AnswerText(line.c));
     case DecisionCode::kLaunch:
       return LaunchText("launch", line);
@@ -130,7 +206,7 @@ std::string DecisionText(const LogRecord& line) {
     case DecisionCode::kWithdraw:
       return Cat("withdraw ", PlanText(line.a), ": ", AnswerText(line.c));
     case DecisionCode::kAbort:
-      return Cat("cut ", PlanText(line.a), " ", NameOr(kCuts, line.b), ": ", AnswerText(line.c));
+      return Cat("cut ", PlanText(line.a), " ", TextOf<AbortAt>(line.b), ": ", AnswerText(line.c));
     case DecisionCode::kJoin:
       return Cat("join request ", line.a, " on device ", line.b, ": ", AnswerText(line.c));
     case DecisionCode::kLeave:

@@ -17,7 +17,7 @@ namespace schedtwin {
 class Buffer {
  public:
   Buffer() = default;
-  // Throws std::bad_alloc. Sizes that overflow come as the largest (see Product).
+  /// Throws std::bad_alloc. Sizes that overflow come as the largest (see Product).
   explicit Buffer(std::uint64_t size) : size_(size) {
     if (size > std::numeric_limits<std::size_t>::max() / (2 * sizeof(float)))
       throw std::bad_alloc();
@@ -29,7 +29,7 @@ class Buffer {
   std::uint64_t size() const { return size_; }
   std::span<float> span() const { return {data_.get(), size_}; }
 
-  // At least `size` floats from now on; what was in it is lost when it grows.
+  /// At least `size` floats from now on; what was in it is lost when it grows.
   void Grow(std::uint64_t size) {
     if (size <= size_) return;
     *this = Buffer();
@@ -46,7 +46,7 @@ class Buffer {
   std::uint64_t size_ = 0;
 };
 
-// a * b; the largest value, of which no Buffer is made, when that overflows.
+/// a * b; the largest value, of which no Buffer is made, when that overflows.
 inline std::uint64_t Product(std::uint64_t a, std::uint64_t b) {
   std::uint64_t product = 0;
   const bool overflow = __builtin_mul_overflow(a, b, &product);

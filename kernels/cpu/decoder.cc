@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <limits>
-#include <stdexcept>
 
+#include "kernels/cpu/model_parts.h"
 #include "kernels/cpu/random_weights.h"
 
 namespace schedtwin {
@@ -14,28 +15,13 @@ namespace {
 constexpr float kEpsilon = 1e-5F;
 constexpr double kRopeBase = 10000;
 
-void Require(bool holds, const char* what) {
-  if (!holds) throw std::invalid_argument(what);
-}
-
 void CheckShape(const ModelShape& shape, const DecoderOptions& options) {
   Require(shape.decoder, "the model is no decoder");
-  Require(shape.layers > 0 && shape.vocab > 0, "a model has layers and a vocabulary");
-  Require(shape.heads > 0 && shape.dim % shape.heads == 0, "heads must divide dim");
+  RequireCommonShape(shape);
   Require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0, "KV heads must divide heads");
-  Require(shape.head_dim() > 0 && shape.head_dim() % kLaneMultiple == 0 &&
-              shape.head_dim() <= kMaxHeadDim,
-          "a head's width must be a multiple of 8, at most 256");
-  Require(shape.ffn > 0 && shape.ffn % kLaneMultiple == 0, "ffn must be a multiple of 8");
   Require(options.kv_blocks > 0, "the KV pool needs blocks");
   Require(options.block_tokens > 0 && options.block_tokens % kLaneMultiple == 0,
           "a KV block's tokens must be a multiple of 8");
-}
-
-Buffer Filled(const std::vector<float>& values) {
-  Buffer buffer(values.size());
-  std::copy(values.begin(), values.end(), buffer.data());
-  return buffer;
 }
 
 }  // namespace
@@ -171,7 +157,7 @@ void CpuDecoder::Embed(std::span<const DecoderSequence> sequences, std::uint32_t
   }
 }
 
-// `delta`: what the layer before has still to add to the stream, or null.
+/// `delta`: what the layer before has still to add to the stream, or null.
 void CpuDecoder::RunLayer(std::span<const DecoderSequence> sequences, std::uint32_t rows,
                           Layer& layer, const float* delta) {
   kernels_.rms_norm(x_.data(), delta, layer.attention_norm.data(), kEpsilon, rows, shape_.dim,

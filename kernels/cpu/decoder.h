@@ -26,59 +26,60 @@
 namespace schedtwin {
 
 struct DecoderSequence {
-  const std::int32_t* tokens;    // `count` of them, at positions context_tokens and on
-  std::uint32_t count;           // at least 1
-  std::uint32_t context_tokens;  // whose keys and values the blocks hold
-  const std::uint32_t* blocks;   // enough for context_tokens + count
-  bool sample;                   // whether the last token's successor is wanted
+  const std::int32_t* tokens;    ///< `count` of them, at positions context_tokens and on
+  std::uint32_t count;           ///< at least 1
+  std::uint32_t context_tokens;  ///< whose keys and values the blocks hold
+  const std::uint32_t* blocks;   ///< enough for context_tokens + count
+  bool sample;                   ///< whether the last token's successor is wanted
 };
 
 struct DecoderOptions {
-  std::uint32_t kv_blocks = 0;      // of the pool
-  std::uint32_t block_tokens = 16;  // a multiple of 8
-  std::uint32_t reserve_tokens =
-      2048;                // of a step, padding included; more grows the scratch memory
-  std::uint64_t seed = 1;  // of the weights
+  std::uint32_t kv_blocks = 0;      ///< of the pool
+  std::uint32_t block_tokens = 16;  ///< a multiple of 8
+  /// Of a step, padding included; more grows the scratch memory.
+  std::uint32_t reserve_tokens = 2048;
+  std::uint64_t seed = 1;  ///< of the weights
   LinearBackendKind backend = DefaultLinearBackend();
-  bool keep_logits = false;  // all of a step's, for tests; else 64 rows at a time
+  bool keep_logits = false;  ///< all of a step's, for tests; else 64 rows at a time
 };
 
-// A decoder's tensors, matrices as [output][input]. The fused ones hold queries, keys, values and
-// gates, ups one after the other.
+/// A decoder's tensors, matrices as [output][input]. The fused ones hold queries, keys, values and
+/// gates, ups one after the other.
 enum class DecoderTensor : std::uint8_t {
-  kEmbedding,      // [vocab][dim]
-  kAttentionNorm,  // [dim]
-  kQkv,            // [dim + 2 * kv_dim][dim]
-  kAttentionOut,   // [dim][dim]
-  kFfnNorm,        // [dim]
-  kGateUp,         // [2 * ffn][dim]
-  kDown,           // [dim][ffn]
-  kFinalNorm,      // [dim]
-  kHead,           // [vocab][dim]
+  kEmbedding,      ///< [vocab][dim]
+  kAttentionNorm,  ///< [dim]
+  kQkv,            ///< [dim + 2 * kv_dim][dim]
+  kAttentionOut,   ///< [dim][dim]
+  kFfnNorm,        ///< [dim]
+  kGateUp,         ///< [2 * ffn][dim]
+  kDown,           ///< [dim][ffn]
+  kFinalNorm,      ///< [dim]
+  kHead,           ///< [vocab][dim]
 };
 
-// The weights that a decoder of this shape and seed has; layer is 0 for the tensors outside layers.
+/// The weights that a decoder of this shape and seed has; layer is 0 for the tensors outside
+/// layers.
 std::vector<float> DecoderWeights(const ModelShape& shape, std::uint64_t seed, DecoderTensor tensor,
                                   std::uint32_t layer);
 
 class CpuDecoder {
  public:
-  // Rows that pass through the LM head at a time.
+  /// Rows that pass through the LM head at a time.
   static constexpr std::uint32_t kHeadRows = 64;
 
   CpuDecoder(const ModelShape& shape, const DecoderOptions& options);
 
-  // Runs one step. `padding_tokens` more rows pass through the layers (not attention) and are
-  // thrown away. `sampled` gets one token for each sequence that samples, in order.
+  /// Runs one step. `padding_tokens` more rows pass through the layers (not attention) and are
+  /// thrown away. `sampled` gets one token for each sequence that samples, in order.
   void Forward(std::span<const DecoderSequence> sequences, std::uint32_t padding_tokens,
                std::int32_t* sampled);
 
-  // Rows of `vocab` logits of the last step's sampled sequences; needs keep_logits.
+  /// Rows of `vocab` logits of the last step's sampled sequences; needs keep_logits.
   std::span<const float> logits() const;
   std::string backend_name() const { return backend_->name(); }
 
-  // For tests: cache and scratch memory hold NaN afterwards, so that a read of what no step has
-  // written shows.
+  /// For tests: cache and scratch memory hold NaN afterwards, so that a read of what no step has
+  /// written shows.
   void FillWithNan();
 
  private:
@@ -100,23 +101,23 @@ class CpuDecoder {
   AttentionShape attention_;
   const CpuKernels& kernels_;
   std::unique_ptr<LinearBackend> backend_;
-  std::vector<double> frequencies_;  // of rotation, radians per position
+  std::vector<double> frequencies_;  ///< of rotation, radians per position
   Buffer embedding_, final_norm_;
   std::unique_ptr<Linear> head_;
   std::vector<Layer> layers_;
 
   // Scratch: one row for each token of the step.
   std::uint64_t reserved_rows_ = 0;
-  Buffer x_;                                  // [dim] the residual stream
-  Buffer normed_;                             // [dim]
-  Buffer qkv_;                                // [dim + 2 * kv_dim]
-  Buffer mixed_;                              // [dim] what attention gives
-  Buffer delta_;                              // [dim] what a half layer adds to the stream
-  Buffer gate_up_;                            // [2 * ffn]
-  Buffer inner_;                              // [ffn]
-  Buffer rotation_;                           // [head_dim]
-  Buffer head_x_, head_delta_, head_normed_;  // [kHeadRows][dim]
-  Buffer logits_;                             // [kHeadRows, or all that sample][vocab]
+  Buffer x_;                                  ///< [dim] the residual stream
+  Buffer normed_;                             ///< [dim]
+  Buffer qkv_;                                ///< [dim + 2 * kv_dim]
+  Buffer mixed_;                              ///< [dim] what attention gives
+  Buffer delta_;                              ///< [dim] what a half layer adds to the stream
+  Buffer gate_up_;                            ///< [2 * ffn]
+  Buffer inner_;                              ///< [ffn]
+  Buffer rotation_;                           ///< [head_dim]
+  Buffer head_x_, head_delta_, head_normed_;  ///< [kHeadRows][dim]
+  Buffer logits_;                             ///< [kHeadRows, or all that sample][vocab]
   std::uint64_t logit_rows_ = 0;
 };
 

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
-#include <stdexcept>
 
+#include "kernels/cpu/model_parts.h"
 #include "kernels/cpu/random_weights.h"
 
 namespace schedtwin {
@@ -12,29 +13,14 @@ namespace {
 
 constexpr float kEpsilon = 1e-12F;
 
-void Require(bool holds, const char* what) {
-  if (!holds) throw std::invalid_argument(what);
-}
-
 void CheckShape(const ModelShape& shape, std::uint32_t sequence_tokens, std::uint32_t max_units) {
   Require(!shape.decoder, "the model is no encoder");
-  Require(shape.layers > 0 && shape.vocab > 0, "a model has layers and a vocabulary");
-  Require(shape.heads > 0 && shape.dim % shape.heads == 0, "heads must divide dim");
+  RequireCommonShape(shape);
   Require(shape.kv_heads == shape.heads, "an encoder has as many KV heads as heads");
-  Require(shape.head_dim() > 0 && shape.head_dim() % kLaneMultiple == 0 &&
-              shape.head_dim() <= kMaxHeadDim,
-          "a head's width must be a multiple of 8, at most 256");
-  Require(shape.ffn > 0 && shape.ffn % kLaneMultiple == 0, "ffn must be a multiple of 8");
   Require(sequence_tokens > 0 && max_units > 0, "units and their tokens must be at least 1");
   Require(std::uint64_t{sequence_tokens} * max_units <
               std::numeric_limits<std::uint32_t>::max() - kMaxRows,
           "the largest step is too long");
-}
-
-Buffer Filled(const std::vector<float>& values) {
-  Buffer buffer(values.size());
-  std::copy(values.begin(), values.end(), buffer.data());
-  return buffer;
 }
 
 }  // namespace

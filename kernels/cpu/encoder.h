@@ -23,29 +23,29 @@
 
 namespace schedtwin {
 
-// An encoder's tensors, matrices as [output][input]; queries, keys and values are fused. Each has a
-// weight and a bias, except the two embeddings.
+/// An encoder's tensors, matrices as [output][input]; queries, keys and values are fused. Each has
+/// a weight and a bias, except the two embeddings.
 enum class EncoderTensor : std::uint8_t {
-  kEmbedding,  // [vocab][dim]
-  kPositions,  // [sequence_tokens][dim]
-  kEmbeddingNorm,
-  kEmbeddingNormBias,  // [dim]
-  kQkv,
-  kQkvBias,  // [3 * dim][dim]
-  kAttentionOut,
-  kAttentionOutBias,  // [dim][dim]
-  kAttentionNorm,
-  kAttentionNormBias,  // [dim]
-  kInner,
-  kInnerBias,  // [ffn][dim]
-  kOuter,
-  kOuterBias,  // [dim][ffn]
-  kOutputNorm,
-  kOutputNormBias,  // [dim]
+  kEmbedding,          ///< [vocab][dim]
+  kPositions,          ///< [sequence_tokens][dim]
+  kEmbeddingNorm,      ///< [dim]
+  kEmbeddingNormBias,  ///< [dim]
+  kQkv,                ///< [3 * dim][dim]
+  kQkvBias,            ///< [3 * dim]
+  kAttentionOut,       ///< [dim][dim]
+  kAttentionOutBias,   ///< [dim]
+  kAttentionNorm,      ///< [dim]
+  kAttentionNormBias,  ///< [dim]
+  kInner,              ///< [ffn][dim]
+  kInnerBias,          ///< [ffn]
+  kOuter,              ///< [dim][ffn]
+  kOuterBias,          ///< [dim]
+  kOutputNorm,         ///< [dim]
+  kOutputNormBias,     ///< [dim]
 };
 
-// The weights that an encoder of this shape and seed has; layer is 0 for the tensors outside
-// layers.
+/// The weights that an encoder of this shape and seed has; layer is 0 for the tensors outside
+/// layers.
 std::vector<float> EncoderWeights(const ModelShape& shape, std::uint32_t sequence_tokens,
                                   std::uint64_t seed, EncoderTensor tensor, std::uint32_t layer);
 
@@ -54,11 +54,11 @@ class CpuEncoder {
   CpuEncoder(const ModelShape& shape, std::uint32_t sequence_tokens, std::uint32_t max_units,
              std::uint64_t seed, LinearBackendKind backend = DefaultLinearBackend());
 
-  // tokens: [units][sequence_tokens]; pooled: [units][dim]; units: at most max_units.
+  /// tokens: [units][sequence_tokens]; pooled: [units][dim]; units: at most max_units.
   void Forward(const std::int32_t* tokens, std::uint32_t units, float* pooled);
 
   std::string backend_name() const { return backend_->name(); }
-  // For tests: scratch memory holds NaN afterwards.
+  /// For tests: scratch memory holds NaN afterwards.
   void FillWithNan();
 
  private:
@@ -74,7 +74,7 @@ class CpuEncoder {
   ModelShape shape_;
   std::uint32_t sequence_tokens_, max_units_;
   std::uint64_t seed_;
-  AttentionShape attention_;  // each unit's keys and values are one block
+  AttentionShape attention_;  ///< each unit's keys and values are one block
   const CpuKernels& kernels_;
   std::unique_ptr<LinearBackend> backend_;
   Buffer embedding_, positions_, embedding_norm_, embedding_norm_bias_;
@@ -82,11 +82,11 @@ class CpuEncoder {
   std::vector<std::uint32_t> blocks_;
 
   // Scratch: one row for each token of the step.
-  Buffer x_;      // [dim] the stream
-  Buffer qkv_;    // [3 * dim]
-  Buffer mixed_;  // [dim] what attention gives
-  Buffer delta_;  // [dim] what a half layer adds to the stream
-  Buffer inner_;  // [ffn]
+  Buffer x_;      ///< [dim] the stream
+  Buffer qkv_;    ///< [3 * dim]
+  Buffer mixed_;  ///< [dim] what attention gives
+  Buffer delta_;  ///< [dim] what a half layer adds to the stream
+  Buffer inner_;  ///< [ffn]
   Buffer keys_, values_;
 };
 

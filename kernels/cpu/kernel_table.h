@@ -25,13 +25,12 @@ inline constexpr std::uint32_t kPanelColumns = 16;
 struct AttentionShape {
   std::uint32_t heads, kv_heads, head_dim, block_tokens;
 
-  std::uint64_t block_floats() const {  // of keys, and as many of values
-    return std::uint64_t{kv_heads} * head_dim * block_tokens;
-  }
+  /// Of keys, and as many of values.
+  std::uint64_t block_floats() const { return std::uint64_t{kv_heads} * head_dim * block_tokens; }
 };
 
-// The tokens of one sequence in one step: `count` new ones after `context_tokens` that the pool
-// already holds.
+/// The tokens of one sequence in one step: `count` new ones after `context_tokens` that the pool
+/// already holds.
 struct AttentionChunk {
   const std::uint32_t* blocks;
   std::uint32_t context_tokens, count;
@@ -40,55 +39,56 @@ struct AttentionChunk {
 struct CpuKernels {
   const char* isa;
 
-  // out[i] = table[tokens[i]].
+  /// out[i] = table[tokens[i]].
   void (*gather)(const float* table, const std::int32_t* tokens, std::uint32_t rows,
                  std::uint32_t dim, float* out);
 
-  // x += delta (unless null), then out = x / rms(x) * weight for every row.
+  /// x += delta (unless null), then out = x / rms(x) * weight for every row.
   void (*rms_norm)(float* x, const float* delta, const float* weight, float epsilon,
                    std::uint32_t rows, std::uint32_t dim, float* out);
 
-  // x = (x + delta + bias - mean) / deviation * weight + shift for every row; delta and bias may be
-  // null, each by itself.
+  /// x = (x + delta + bias - mean) / deviation * weight + shift for every row; delta and bias may
+  /// be null, each by itself.
   void (*layer_norm)(float* x, const float* delta, const float* bias, const float* weight,
                      const float* shift, float epsilon, std::uint32_t rows, std::uint32_t dim);
 
-  // x[row] += bias.
+  /// x[row] += bias.
   void (*add_bias)(float* x, const float* bias, std::uint32_t rows, std::uint32_t dim);
 
-  // Each row of `qkv` is the queries, keys and values of one token of the chunk, all heads. Rotates
-  // queries (in place) and keys by the row of `rotation` (head_dim floats: cosine and sine of each
-  // neighbouring pair; null: no rotation), and appends keys and values to the sequence's blocks.
+  /// Each row of `qkv` is the queries, keys and values of one token of the chunk, all heads.
+  /// Rotates queries (in place) and keys by the row of `rotation` (head_dim floats: cosine and sine
+  /// of each neighbouring pair; null: no rotation), and appends keys and values to the sequence's
+  /// blocks.
   void (*rope_append)(const AttentionShape& shape, const AttentionChunk& chunk, float* qkv,
                       const float* rotation, float* keys, float* values);
 
-  // Softmax attention of the chunk's queries over the context and the chunk itself, which must have
-  // been appended. Causal: a token sees those up to itself; otherwise all. Rows of `qkv` as above;
-  // `out` has rows of heads * head_dim.
+  /// Softmax attention of the chunk's queries over the context and the chunk itself, which must
+  /// have been appended. Causal: a token sees those up to itself; otherwise all. Rows of `qkv` as
+  /// above; `out` has rows of heads * head_dim.
   void (*attend)(const AttentionShape& shape, const AttentionChunk& chunk, bool causal,
                  const float* qkv, const float* keys, const float* values, float* out);
 
-  // out = silu(gate) * up, where each row of gate_up is ffn gates and then ffn ups.
+  /// out = silu(gate) * up, where each row of gate_up is ffn gates and then ffn ups.
   void (*swiglu)(const float* gate_up, std::uint32_t rows, std::uint32_t ffn, float* out);
 
-  // x = gelu(x + bias) for every row, with the tanh form of GELU.
+  /// x = gelu(x + bias) for every row, with the tanh form of GELU.
   void (*gelu)(float* x, const float* bias, std::uint32_t rows, std::uint32_t dim);
 
-  // Index of the largest; the first of several.
+  /// Index of the largest; the first of several.
   std::int32_t (*argmax)(const float* x, std::uint32_t count);
 
-  // x[i] = e^x[i]; count is a multiple of kLaneMultiple. Below -87.3 the result stays that
-  // of -87.3, above 88 that of 88; of NaN it is NaN.
+  /// x[i] = e^x[i]; count is a multiple of kLaneMultiple. Below -87.3 the result stays that
+  /// of -87.3, above 88 that of 88; of NaN it is NaN.
   void (*exp)(float* x, std::uint32_t count);
 
-  // y[rows][n] = x[rows][k] * weights, weights in panels [ceil(n /
-  // kPanelColumns)][k][kPanelColumns] filled up with zeros; rows is a multiple of 4.
+  /// y[rows][n] = x[rows][k] * weights, weights in panels [ceil(n /
+  /// kPanelColumns)][k][kPanelColumns] filled up with zeros; rows is a multiple of 4.
   void (*panel_product)(const float* x, const float* panels, std::uint32_t rows, std::uint32_t n,
                         std::uint32_t k, float* y);
 };
 
 const CpuKernels& Kernels();
-std::span<const CpuKernels* const> CpuKernelTables();  // slowest first
+std::span<const CpuKernels* const> CpuKernelTables();  ///< slowest first
 
 }  // namespace schedtwin
 

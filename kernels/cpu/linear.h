@@ -28,7 +28,7 @@ constexpr std::uint32_t PaddedRows(std::uint32_t rows) {
 
 enum class LinearBackendKind : std::uint8_t { kPlain, kOneDnn };
 
-bool HasOneDnn();  // whether this build does
+bool HasOneDnn();  ///< whether this build does
 inline LinearBackendKind DefaultLinearBackend() {
   return HasOneDnn() ? LinearBackendKind::kOneDnn : LinearBackendKind::kPlain;
 }
@@ -37,15 +37,15 @@ class Linear {
  public:
   virtual ~Linear() = default;
 
-  // Makes what Run needs for up to `max_rows` rows; Run makes what is still missing when it is
-  // called, at a price of up to a millisecond.
+  /// Makes what Run needs for up to `max_rows` rows; Run makes what is still missing when it is
+  /// called, at a price of up to a millisecond.
   virtual void Prepare(std::uint32_t max_rows) = 0;
 
   void Run(const float* x, std::uint32_t rows, float* y);
 
  protected:
   Linear(std::uint32_t n, std::uint32_t k) : n_(n), k_(k) {}
-  // rows: a multiple of kRowTile, at most kMaxRows.
+  /// rows: a multiple of kRowTile, at most kMaxRows.
   virtual void RunPiece(const float* x, std::uint32_t rows, float* y) = 0;
 
   std::uint32_t n_, k_;
@@ -54,12 +54,12 @@ class Linear {
 class LinearBackend {
  public:
   virtual ~LinearBackend() = default;
-  virtual std::string name() const = 0;  // with version and instruction set: "onednn 2.6.3 avx2"
-  // Copies the weights. Throws std::bad_alloc.
+  virtual std::string name() const = 0;  ///< with version and instruction set: "onednn 2.6.3 avx2"
+  /// Copies the weights. Throws std::bad_alloc.
   virtual std::unique_ptr<Linear> Pack(std::uint32_t n, std::uint32_t k, const float* weights) = 0;
 };
 
-// Throws std::invalid_argument when the build lacks it.
+/// Throws std::invalid_argument when the build lacks it.
 std::unique_ptr<LinearBackend> MakeLinearBackend(LinearBackendKind kind = DefaultLinearBackend());
 
 }  // namespace schedtwin

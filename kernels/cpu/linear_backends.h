@@ -9,7 +9,7 @@
 namespace schedtwin {
 
 std::unique_ptr<LinearBackend> MakePlainBackend();
-std::unique_ptr<LinearBackend> MakeOneDnnBackend();  // only where SCHEDTWIN_ONEDNN is set
+std::unique_ptr<LinearBackend> MakeOneDnnBackend();  ///< only where SCHEDTWIN_ONEDNN is set
 
 }  // namespace schedtwin
 

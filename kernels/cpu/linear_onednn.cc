@@ -28,19 +28,19 @@ using dnnl::matmul;
 using dnnl::memory;
 
 dnnl::primitive_attr Attributes() {
-  // Scratch memory of our own: the library's is kept per thread, and would tie us to one.
+  /// Scratch memory of our own: the library's is kept per thread, and would tie us to one.
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attributes;
 }
 
-// Of a failed call: what std::bad_alloc means stays that.
+/// Of a failed call: what std::bad_alloc means stays that.
 [[noreturn]] void Rethrow(const dnnl::error& error) {
   if (error.status == dnnl_out_of_memory) throw std::bad_alloc();
   throw std::runtime_error(std::string("oneDNN: ") + error.what());
 }
 
-// The primitives of one (n, k).
+/// The primitives of one (n, k).
 class Shape {
  public:
   Shape(const dnnl::engine& engine, std::uint32_t n, std::uint32_t k)
@@ -53,11 +53,11 @@ class Shape {
 
   struct Piece {
     matmul primitive;
-    memory x, y, scratch;  // x and y get their addresses at each run
+    memory x, y, scratch;  ///< x and y get their addresses at each run
     std::uint64_t scratch_bytes = 0;
   };
 
-  // rows: a multiple of kRowTile, at most kMaxRows.
+  /// rows: a multiple of kRowTile, at most kMaxRows.
   Piece& At(std::uint32_t rows) {
     Piece& piece = pieces_[rows / kRowTile - 1];
     if (piece.primitive) return piece;
@@ -87,7 +87,7 @@ class Shape {
   std::array<Piece, kMaxRows / kRowTile> pieces_;
 };
 
-// What all weights of a backend share.
+/// What all weights of a backend share.
 struct Library {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};

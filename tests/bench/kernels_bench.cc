@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::uint32_t kBlockTokens = 16;
 
+/// The library prints "/s" behind a rate, so that a counter is named by what is counted.
 benchmark::Counter Rate(double count) {
   return {count, benchmark::Counter::kIsIterationInvariantRate};
 }
@@ -52,7 +53,7 @@ void BM_KernelLinear(benchmark::State& state) {
     linear->Run(x.data(), rows, y.data());
     benchmark::ClobberMemory();
   }
-  state.counters["FLOP/s"] = Rate(2.0 * rows * n * k);
+  state.counters["FLOP"] = Rate(2.0 * rows * n * k);
   state.SetLabel(backend->name());
 }
 BENCHMARK(BM_KernelLinear)
@@ -61,7 +62,8 @@ BENCHMARK(BM_KernelLinear)
     ->ArgsProduct({{0, 1}, {8, 64}, {32000}, {288}})
     ->ArgsProduct({{0, 1}, {8, 64, 512}, {2048}, {2048}});
 
-// count = 1: a decode; else a prefill chunk. Head width 48 as llama-15m, 64 as llama-110m.
+// count = 1: a decode; else a prefill chunk. Head width 48 as llama-15m, 64 as llama-110m and
+// llama-1b.
 void BM_KernelAttention(benchmark::State& state) {
   const auto context = static_cast<std::uint32_t>(state.range(0));
   const auto count = static_cast<std::uint32_t>(state.range(1));
@@ -83,7 +85,7 @@ void BM_KernelAttention(benchmark::State& state) {
     benchmark::ClobberMemory();
   }
   const double seen = count * (context + (count + 1) / 2.0);
-  state.counters["FLOP/s"] = Rate(4.0 * heads * shape.head_dim * seen);
+  state.counters["FLOP"] = Rate(4.0 * heads * shape.head_dim * seen);
   state.SetLabel(Kernels().isa);
 }
 BENCHMARK(BM_KernelAttention)
@@ -114,7 +116,7 @@ void BM_KernelDecode(benchmark::State& state) {
     decodes.push_back({&sampled[i], 1, kContext, table, true});
   }
   for (auto _ : state) decoder.Forward(decodes, 0, sampled.data());
-  state.counters["tokens/s"] = Rate(batch);
+  state.counters["tokens"] = Rate(batch);
   state.SetLabel(decoder.backend_name());
 }
 BENCHMARK(BM_KernelDecode)
@@ -136,7 +138,7 @@ void BM_KernelPrefill(benchmark::State& state) {
   std::int32_t sampled = 0;
   const DecoderSequence prefill{tokens.data(), count, 0, blocks.data(), true};
   for (auto _ : state) decoder.Forward({&prefill, 1}, 0, &sampled);
-  state.counters["tokens/s"] = Rate(count);
+  state.counters["tokens"] = Rate(count);
   state.SetLabel(decoder.backend_name());
 }
 BENCHMARK(BM_KernelPrefill)
@@ -153,7 +155,7 @@ void BM_KernelEncode(benchmark::State& state) {
   const std::vector<std::int32_t> tokens(std::size_t{units} * kTokens, 7);
   std::vector<float> pooled(std::size_t{units} * shape.dim);
   for (auto _ : state) encoder.Forward(tokens.data(), units, pooled.data());
-  state.counters["units/s"] = Rate(units);
+  state.counters["units"] = Rate(units);
   state.SetLabel(encoder.backend_name());
 }
 BENCHMARK(BM_KernelEncode)

@@ -177,7 +177,7 @@ TEST(CliReplay, AWorldItCannotReplayIsSaidSo) {
   Alter(program, "UPDATE runs SET world = 'moon'");
   const Outcome outcome = program.Run({"replay", "1"});
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("world moon"));
+  EXPECT_THAT(outcome.err, HasSubstr("no world 'moon'"));
 }
 
 TEST(CliReplay, AnotherVersionIsNoted) {

@@ -53,6 +53,7 @@ class Program {
 
   /// The program may use no more than `most` of a resource, such as RLIMIT_FSIZE, from now on.
   void Limit(int resource, rlim_t most) { limits_.emplace_back(resource, most); }
+  void LiftLimits() { limits_.clear(); }
 
   /// Starts the program in its folder; its output goes to files there.
   pid_t Start(const std::vector<std::string>& args) const {

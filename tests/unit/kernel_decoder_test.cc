@@ -35,7 +35,7 @@ constexpr ModelShape kShapes[] = {
     {"wide heads", true, 96, 2, 2, 1, 48, 33},
 };
 
-// A decoder with its reference, and the sequences that a test runs on it.
+/// A decoder with its reference, and the sequences that a test runs on it.
 class Bench {
  public:
   struct Sequence {
@@ -62,7 +62,7 @@ class Bench {
     decoder.FillWithNan();
   }
 
-  // Random tokens, in blocks scattered over the pool.
+  /// Random tokens, in blocks scattered over the pool.
   Sequence Make(std::size_t tokens) {
     Sequence sequence{RandomTokens(random_, tokens, shape_.vocab), {}};
     for (std::size_t i = 0; i < tokens; i += block_tokens_) {
@@ -78,7 +78,7 @@ class Bench {
             static_cast<std::uint32_t>(from), sequence.blocks.data(), sample};
   }
 
-  // Runs one step; the tokens that were sampled.
+  /// Runs one step; the tokens that were sampled.
   std::vector<std::int32_t> Step(const std::vector<DecoderSequence>& parts,
                                  std::uint32_t padding = 0) {
     std::vector<std::int32_t> sampled(parts.size(), -1);
@@ -91,7 +91,7 @@ class Bench {
     return {row.begin(), row.end()};
   }
 
-  // Against the reference's logits after the sequence's token `position`.
+  /// Against the reference's logits after the sequence's token `position`.
   double Error(const Sequence& sequence, std::size_t position, std::size_t sample = 0) const {
     return RelativeError(LogitsOf(sample), reference.Logits(sequence.tokens, position));
   }

@@ -146,8 +146,8 @@ TEST_P(KernelTable, ArgmaxIsTheFirstOfTheLargest) {
   }
 }
 
-// Keys and values of a sequence go into blocks that lie anywhere in a pool of NaN, the context in
-// an earlier call than the chunk.
+/// Keys and values of a sequence go into blocks that lie anywhere in a pool of NaN, the context in
+/// an earlier call than the chunk.
 struct AttentionCase {
   AttentionShape shape;
   std::uint32_t context, count;

@@ -20,7 +20,7 @@ void SwiGlu(const float* gate_up, std::uint32_t rows, std::uint32_t ffn, float* 
   }
 }
 
-// (1 + tanh(z)) / 2 is the sigmoid of 2z.
+/// (1 + tanh(z)) / 2 is the sigmoid of 2z.
 void Gelu(float* x, const float* bias, std::uint32_t rows, std::uint32_t dim) {
   constexpr float kTwoRootTwoOverPi = 1.59576912F;
   for (std::uint32_t row = 0; row < rows; ++row, x += dim) {

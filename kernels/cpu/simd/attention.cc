@@ -7,7 +7,7 @@
 namespace schedtwin::SCHEDTWIN_ISA {
 namespace {
 
-constexpr std::uint32_t kSpan = 128;  // tokens; a multiple of every group below
+constexpr std::uint32_t kSpan = 128;  ///< tokens; a multiple of every group below
 
 struct Problem {
   const AttentionShape& shape;
@@ -19,14 +19,15 @@ struct Problem {
   float* out;
 };
 
-// R query rows of one KV head. Row i of the head's rows is query head i % group of token i / group.
+/// R query rows of one KV head. Row i of the head's rows is query head i % group of token i /
+/// group.
 template <int R>
 struct Tile {
-  float q[R * kMaxHeadDim];  // scaled by 1 / sqrt(head_dim)
-  float o[R * kMaxHeadDim];  // values weighed by e^(score - max), not yet divided by sum
-  float p[R * kSpan];        // scores of the span, then their weights
+  float q[R * kMaxHeadDim];  ///< scaled by 1 / sqrt(head_dim)
+  float o[R * kMaxHeadDim];  ///< values weighed by e^(score - max), not yet divided by sum
+  float p[R * kSpan];        ///< scores of the span, then their weights
   float max[R], sum[R];
-  std::uint32_t limit[R];  // tokens that the row sees
+  std::uint32_t limit[R];  ///< tokens that the row sees
 };
 
 std::size_t Offset(const Problem& in, std::uint32_t kv_head, std::uint32_t token) {
@@ -35,14 +36,14 @@ std::size_t Offset(const Problem& in, std::uint32_t kv_head, std::uint32_t token
   return (block * shape.kv_heads + kv_head) * shape.head_dim * shape.block_tokens;
 }
 
-// Tokens from `token` on that lie in its block, of those before `end`.
+/// Tokens from `token` on that lie in its block, of those before `end`.
 std::uint32_t RunInBlock(const Problem& in, std::uint32_t token, std::uint32_t end) {
   const std::uint32_t left = in.shape.block_tokens - token % in.shape.block_tokens;
   return left < end - token ? left : end - token;
 }
 
-// Scores of the tokens from..end; the columns up to the next multiple of eight are filled with what
-// lies in the block's unused slots, and masked below.
+/// Scores of the tokens from..end; the columns up to the next multiple of eight are filled with
+/// what lies in the block's unused slots, and masked below.
 template <int R>
 void Score(const Problem& in, std::uint32_t kv_head, std::uint32_t from, std::uint32_t end,
            Tile<R>& tile) {
@@ -56,7 +57,7 @@ void Score(const Problem& in, std::uint32_t kv_head, std::uint32_t from, std::ui
   }
 }
 
-// Turns row r's scores into weights against the new maximum; what the row does not see weighs 0.
+/// Turns row r's scores into weights against the new maximum; what the row does not see weighs 0.
 template <int R>
 void Weigh(std::uint32_t from, std::uint32_t end, std::uint32_t head_dim, int r, Tile<R>& tile) {
   float* p = tile.p + r * kSpan;

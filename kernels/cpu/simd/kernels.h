@@ -2,6 +2,9 @@
 #ifndef SCHEDTWIN_KERNELS_CPU_SIMD_KERNELS_H_
 #define SCHEDTWIN_KERNELS_CPU_SIMD_KERNELS_H_
 
+#include <cstddef>
+#include <cstdint>
+
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/simd/vec.h"
 

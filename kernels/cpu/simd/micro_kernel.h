@@ -9,8 +9,8 @@
 
 namespace schedtwin::SCHEDTWIN_ISA {
 
-// V vectors of columns. A single row is split over n as well: one chain of dependent sums for each
-// vector would leave the adders waiting.
+/// V vectors of columns. A single row is split over n as well: one chain of dependent sums for each
+/// vector would leave the adders waiting.
 template <int R, int V>
 inline void Accumulate(const float* a, std::size_t a_stride, const float* b, std::size_t b_stride,
                        std::size_t n, float* c, std::size_t c_stride) {
@@ -43,7 +43,7 @@ inline void Accumulate(const float* a, std::size_t a_stride, const float* b, std
   }
 }
 
-// Over `columns`, a multiple of 8: sixteen at a time, then eight.
+/// Over `columns`, a multiple of 8: sixteen at a time, then eight.
 template <int R>
 inline void AccumulateColumns(const float* a, std::size_t a_stride, const float* b,
                               std::size_t b_stride, std::size_t n, float* c, std::size_t c_stride,

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint32_t kRows = 4, kPiece = 256;
 
-// The last panel where n is no multiple of its width: by way of a tile of its own.
+/// The last panel where n is no multiple of its width: by way of a tile of its own.
 void ProductAtEdge(const float* x, std::uint32_t k, const float* piece, std::uint32_t depth,
                    std::uint32_t columns, float* y, std::uint32_t n) {
   float tile[kRows * kPanelColumns] = {};

@@ -11,7 +11,7 @@ void Gather(const float* table, const std::int32_t* tokens, std::uint32_t rows, 
   }
 }
 
-// The largest value first, by vectors, then where it stands.
+/// The largest value first, by vectors, then where it stands.
 std::int32_t ArgMax(const float* x, std::uint32_t count) {
   float largest = x[0];
   std::uint32_t i = 0;

@@ -6,6 +6,7 @@
 #ifndef SCHEDTWIN_KERNELS_CPU_SIMD_VEC_H_
 #define SCHEDTWIN_KERNELS_CPU_SIMD_VEC_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #ifndef SCHEDTWIN_ISA
@@ -44,8 +45,8 @@ inline float Largest(Vec v) {
   return largest;
 }
 
-// e^x to about 1e-7 (relative): x = n ln 2 + r with |r| <= ln 2 / 2, and the polynomial for e^r of
-// the Cephes library's expf (S. Moshier). Arguments are clamped to -87.3 .. 88.
+/// e^x to about 1e-7 (relative): x = n ln 2 + r with |r| <= ln 2 / 2, and the polynomial for e^r of
+/// the Cephes library's expf (S. Moshier). Arguments are clamped to -87.3 .. 88.
 inline Vec Exp(Vec x) {
   x = Min(Splat(88.0F), Max(Splat(-87.3F), x));  // in this order NaN stays NaN
   constexpr float kRound = 12582912.0F;          // 1.5 * 2^23: adding and taking it away rounds
