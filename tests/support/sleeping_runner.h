@@ -34,7 +34,7 @@ class SleepingRunner final : public StepRunner {
   int steps_ = 0;
 };
 
-inline MakeStepRunner MakeSleepingRunner(DeviceInfo info, Duration step, int throw_at = -1) {
+inline MakeStepRunner MakeSleepingRunner(const DeviceInfo& info, Duration step, int throw_at = -1) {
   return [=] { return std::make_unique<SleepingRunner>(info, step, throw_at); };
 }
 
