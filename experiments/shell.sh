@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2154
 # What the scripts that drive the program share. Sourced by demo.sh and by tests/claims; needs `schedtwin`, the
 # program, and `root`, the source tree. Sets `work`, a folder that goes away at the end, and `conv`.
 LC_ALL=C # decimal points
