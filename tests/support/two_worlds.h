@@ -45,13 +45,13 @@ inline constexpr ModelShape kTinyEncoder = {.name = "tiny-encoder",
                                             .ffn = 64,
                                             .vocab = 96};
 
-/// 64 blocks of 16 tokens.
+/// 256 blocks of 16 tokens: enough for all of a test's requests at once.
 inline DeviceInfo TinyDecoderInfo() {
   DeviceInfo info;
   info.name = "tiny";
   info.kind = ModelKind::kDecoder;
   info.max_model_len_tokens = 512;
-  info.total_blocks = 64;
+  info.total_blocks = 256;
   info.block_tokens = 16;
   return info;
 }
