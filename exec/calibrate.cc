@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +25,7 @@
 #include "exec/probe_fit.h"
 #include "exec/probe_shapes.h"
 #include "exec/profile_errors.h"
+#include "exec/wall_clock.h"
 #include "policies/api/rng.h"
 
 namespace schedtwin {
@@ -34,11 +34,6 @@ namespace {
 constexpr std::size_t kFewestRounds = 3;
 constexpr std::size_t kWantedRounds = 5;
 constexpr std::size_t kMostRounds = 31;
-
-std::int64_t SteadyNs() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-}
 
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -99,7 +94,7 @@ class Session {
 
  private:
   double budget_ns() const { return static_cast<double>(options_.budget.ns()); }
-  std::int64_t now_ns() const { return options_.now_ns ? options_.now_ns() : SteadyNs(); }
+  std::int64_t now_ns() const { return options_.now_ns ? options_.now_ns() : clock_.Now().ns(); }
   double elapsed_ns() const { return static_cast<double>(now_ns() - start_ns_); }
   bool decoder() const { return info_.kind == ModelKind::kDecoder; }
 
@@ -122,6 +117,7 @@ class Session {
   StepProbe& probe_;
   const CalibrateOptions& options_;
   const DeviceInfo info_;
+  const WallClock clock_;
   const std::int64_t start_ns_;
   ProbeGrid grid_;
   std::vector<Measured> all_;  ///< the fitted ones, then those held out

@@ -7,7 +7,7 @@
 
 #include "exec/cpu_models.h"
 #include "exec/execute.h"
-#include "experiments/counted_source.h"
+#include "experiments/spec_source.h"
 #include "experiments/text.h"
 
 namespace schedtwin {
@@ -27,12 +27,9 @@ std::string InvalidReason(const RunMetrics& metrics) {
 
 absl::StatusOr<RunResultData> RunReal(const RunSpec& spec, Wait wait, const RunControl& control,
                                       RowRecorder* recorder) {
-  absl::StatusOr<std::unique_ptr<TraceSource>> trace = TraceSource::Create(spec.trace, spec.view);
-  if (!trace.ok()) return trace.status();
-  RequestSource* source = trace->get();
-  CountedSource counted(source, control.requests_seen);
-  if (control.requests_seen != nullptr) source = &counted;
-
+  absl::StatusOr<SpecSource> opened = SpecSource::Open(spec, control.requests_seen);
+  if (!opened.ok()) return opened.status();
+  RequestSource* const source = opened->get();
   const std::unique_ptr<Policy> policy = spec.policy->create(spec.parameters);
   ExecSetup setup;
   setup.make_runner = CpuStepRunner(spec.model, static_cast<std::uint64_t>(spec.seed));

@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
-#include "experiments/counted_source.h"
 #include "experiments/host.h"
 #include "experiments/log_text.h"
 #include "experiments/real_runner.h"
+#include "experiments/spec_source.h"
 #include "experiments/text.h"
 #include "policies/runtime/digest.h"
 #include "sim/simulate.h"
@@ -38,12 +38,9 @@ std::uint64_t ExpectedRequests(const RunSpec& spec) {
 
 absl::StatusOr<RunResultData> RunSim(const RunSpec& spec, const RunControl& control,
                                      RowRecorder* recorder) {
-  absl::StatusOr<std::unique_ptr<TraceSource>> trace = TraceSource::Create(spec.trace, spec.view);
-  if (!trace.ok()) return trace.status();
-  RequestSource* source = trace->get();
-  CountedSource counted(source, control.requests_seen);
-  if (control.requests_seen != nullptr) source = &counted;
-
+  absl::StatusOr<SpecSource> opened = SpecSource::Open(spec, control.requests_seen);
+  if (!opened.ok()) return opened.status();
+  RequestSource* const source = opened->get();
   const std::unique_ptr<Policy> policy = spec.policy->create(spec.parameters);
   SimSetup setup;
   setup.model = &spec.profile->model;

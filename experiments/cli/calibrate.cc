@@ -162,14 +162,14 @@ CalibrateOptions OptionsFor(const Wanted& wanted) {
 }
 
 absl::Status RunCalibrate(const Flags& flags) {
-  const absl::StatusOr<Wanted> request = ReadFlags(flags);
-  if (!request.ok()) return request.status();
+  const absl::StatusOr<Wanted> wanted = ReadFlags(flags);
+  if (!wanted.ok()) return wanted.status();
   const Interrupt interrupt;
-  absl::StatusOr<NewFile> file = NewFile::Open(request->path);
+  absl::StatusOr<NewFile> file = NewFile::Open(wanted->path);
   if (!file.ok()) return file.status();
-  CalibrateOptions options = OptionsFor(*request);
+  CalibrateOptions options = OptionsFor(*wanted);
   const absl::StatusOr<std::unique_ptr<DeviceProbe>> probe =
-      DeviceProbe::Start(CpuStepRunner(request->model, request->seed), DefaultWait(1));
+      DeviceProbe::Start(CpuStepRunner(wanted->model, wanted->seed), DefaultWait(1));
   if (!probe.ok()) return probe.status();
   absl::StatusOr<Profile> profile;
   {
@@ -183,18 +183,17 @@ absl::Status RunCalibrate(const Flags& flags) {
   }
   if (interrupt.raised()) return absl::CancelledError("interrupted; no profile was written");
   if (!profile.ok()) return profile.status();
-  const absl::Status status =
-      file->Write(ProfileText(*profile, Cat("Made by schedtwin calibrate --model ", request->model,
-                                            " (", Version(), ").")));
+  const absl::Status status = file->Write(ProfileText(
+      *profile, Cat("Made by schedtwin calibrate --model ", wanted->model, " (", Version(), ").")));
   if (!status.ok()) return status;
   if (flags.given("json")) {
-    PrintJson(Json{{"profile", request->path},
+    PrintJson(Json{{"profile", wanted->path},
                    {"model", profile->model},
                    {"device", profile->device},
                    {"host_overhead_ns", profile->host_overhead_ns},
                    {"fit", FitJson(*profile)}});
   } else {
-    Print(Cat("profile ", request->path, ": ", profile->model, " on ", profile->device, "\n",
+    Print(Cat("profile ", wanted->path, ": ", profile->model, " on ", profile->device, "\n",
               FitText(*profile), "  host overhead ", Compact(profile->host_overhead_ns / 1e3),
               " us a step\n"));
   }

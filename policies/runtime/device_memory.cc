@@ -48,7 +48,7 @@ Refusal DeviceMemory::TryReserve(std::uint32_t id, std::uint32_t tokens) {
     undo_.push_back(
         {id, hot.device, hot.owned_blocks, hot.scheduled_tokens, missing, hot.epoch, false});
   }
-  if (missing > 0 && pool_.identifies()) Announce(id, hot.owned_blocks);
+  if (missing > 0) Announce(id, hot.owned_blocks);
   hot.device = view_->id.value;
   hot.owned_blocks += missing;
   Sync();
@@ -93,12 +93,13 @@ void DeviceMemory::GrowStanding(std::uint32_t blocks) {
 
 void DeviceMemory::GrowListed(std::uint32_t id) {
   SCHEDTWIN_CHECK(pool_.Take(id, 1));
-  if (pool_.identifies()) Announce(id, core_->requests.hot(id).owned_blocks);
+  Announce(id, core_->requests.hot(id).owned_blocks);
   ++core_->requests.hot(id).owned_blocks;
   Sync();
 }
 
 void DeviceMemory::Announce(std::uint32_t id, std::uint32_t from) {
+  if (!pool_.identifies()) return;
   const std::span<const std::uint32_t> table = pool_.BlockTable(id);
   for (std::uint32_t i = from; i < table.size(); ++i) {
     sender_->Send(
@@ -147,7 +148,7 @@ void DeviceMemory::UndoTo(std::uint32_t entries) {
       if (undo.owned_blocks > 0) pool_.UndoGive(undo.request, undo.owned_blocks);
       hot.scheduled_tokens = undo.scheduled_tokens;
       hot.epoch = undo.epoch;
-      if (pool_.identifies()) Announce(undo.request, 0);
+      Announce(undo.request, 0);
     } else {
       pool_.UndoTake(undo.request, undo.taken);
     }

@@ -64,7 +64,7 @@ class DeviceMemory final : public Memory {
   }
   Refusal TryReserve(std::uint32_t id, std::uint32_t tokens);
   void UndoTo(std::uint32_t entries);
-  /// Tells the device the request's block table from block `from` on.
+  /// Tells the device the request's block table from block `from` on, where blocks are told apart.
   void Announce(std::uint32_t id, std::uint32_t from);
   void Log(DecisionCode code, std::uint64_t request, std::uint64_t tokens, Refusal answer);
 

@@ -17,18 +17,13 @@
 #include "policies/runtime/journal.h"
 #include "tests/support/scripted_policy.h"
 #include "tests/support/two_worlds.h"
+#include "tests/unit/policy_testing.h"
 
 namespace schedtwin {
 namespace {
 
-using Settings = std::vector<std::pair<std::string, std::string>>;
-
-std::unique_ptr<Policy> Make(std::string_view name, const Settings& settings = {}) {
-  const PolicyInfo* info = FindPolicy(name);
-  Parameters parameters;
-  std::string error;
-  EXPECT_TRUE(Parameters::Parse(info->parameters, settings, &parameters, &error)) << error;
-  return info->create(parameters);
+std::unique_ptr<Policy> Make(const std::string& name) {
+  return policy_testing::MakePolicy(name, {});
 }
 
 bool Decodes(std::string_view policy) { return FindPolicy(policy)->decoder; }

@@ -14,14 +14,6 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-struct Mistake {
-  const char* name;
-  std::vector<std::string> args;
-  const char* says;
-};
-
-void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; }
-
 class CliMistake : public testing::TestWithParam<Mistake> {};
 
 TEST_P(CliMistake, GetsOneLineAndExitStatus2) {
@@ -38,13 +30,7 @@ TEST_P(CliMistake, GetsOneLineAndExitStatus2) {
   program.Write("badparam.textproto",
                 "policy {\n  name: \"vllm_v1\"\n  param { name: \"max_seqs\" value: \"1\" }\n}\n");
   program.Write("badunit.textproto", "\nslo { ttft: \"200\" }\n");
-  const Outcome outcome = program.Run(GetParam().args);
-  EXPECT_EQ(outcome.status, 2) << outcome.out;
-  EXPECT_EQ(outcome.out, "");
-  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
-  EXPECT_THAT(outcome.err, StartsWith("schedtwin: error: "));
-  EXPECT_THAT(outcome.err, HasSubstr(GetParam().says));
-  EXPECT_FALSE(program.Exists("schedtwin.db")) << "nothing may be written";
+  ExpectMistakeIsTold(program, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(

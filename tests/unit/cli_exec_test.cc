@@ -21,18 +21,6 @@ using testing::HasSubstr;
 const std::vector<std::string> kShort = {"exec", "--trace",
                                          "synth:poisson:rate=20,count=12,prompt=20,output=6"};
 
-std::vector<std::string> With(std::vector<std::string> args, const std::vector<std::string>& more) {
-  args.insert(args.end(), more.begin(), more.end());
-  return args;
-}
-
-json MustRun(const Program& program, const std::vector<std::string>& args) {
-  const Outcome outcome = program.Run(args);
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_FALSE(outcome.json().is_discarded()) << outcome.out;
-  return outcome.json();
-}
-
 // What must be true after a run that came to nothing.
 void ExpectNothingLeft(const Program& program) {
   const json check = MustRun(program, {"db", "check", "--json"});
@@ -164,22 +152,11 @@ TEST(CliExecFailure, ADeviceWithoutMemoryIsToldInOneLine) {
   EXPECT_EQ(check["open_runs"], 0);
 }
 
-struct Mistake {
-  const char* name;
-  std::vector<std::string> args;
-  const char* says;
-};
-
 class CliExecMistake : public testing::TestWithParam<Mistake> {};
 
 TEST_P(CliExecMistake, GetsOneLineAndExitStatus2) {
   const Program program(SCHEDTWIN_BINARY);
-  const Outcome outcome = program.Run(GetParam().args);
-  EXPECT_EQ(outcome.status, 2);
-  EXPECT_EQ(outcome.out, "");
-  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr(GetParam().says));
-  EXPECT_FALSE(program.Exists("schedtwin.db")) << "nothing was begun";
+  ExpectMistakeIsTold(program, GetParam());
   EXPECT_FALSE(program.Exists("x.textproto"));
 }
 

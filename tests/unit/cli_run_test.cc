@@ -20,18 +20,6 @@ using testing::HasSubstr;
 const std::vector<std::string> kShort = {"sim",     "--trace", "synth:azure_conv",
                                          "--limit", "300",     "--json"};
 
-std::vector<std::string> With(std::vector<std::string> args, const std::vector<std::string>& more) {
-  args.insert(args.end(), more.begin(), more.end());
-  return args;
-}
-
-json MustRun(const Program& program, const std::vector<std::string>& args) {
-  const Outcome outcome = program.Run(args);
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_FALSE(outcome.json().is_discarded()) << outcome.out;
-  return outcome.json();
-}
-
 TEST(CliSim, PrintsTheKeysThatScriptsRelyOn) {
   const Program program(SCHEDTWIN_BINARY);
   const json run = MustRun(program, kShort);

@@ -4,6 +4,7 @@
 #define SCHEDTWIN_TESTS_UNIT_CLI_TESTING_H_
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -14,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -98,6 +100,40 @@ class Program {
   std::filesystem::path folder_;
   std::vector<std::pair<int, rlim_t>> limits_;
 };
+
+inline std::vector<std::string> With(std::vector<std::string> args,
+                                     const std::vector<std::string>& more) {
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+/// Runs a command that must succeed and print one JSON object.
+inline nlohmann::json MustRun(const Program& program, const std::vector<std::string>& args) {
+  const Outcome outcome = program.Run(args);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_FALSE(outcome.json().is_discarded()) << outcome.out;
+  return outcome.json();
+}
+
+/// A command line that is wrong, and what the program must say of it.
+struct Mistake {
+  const char* name;
+  std::vector<std::string> args;
+  const char* says;
+};
+
+inline void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; }
+
+/// One line on standard error, exit status 2, nothing written.
+inline void ExpectMistakeIsTold(const Program& program, const Mistake& mistake) {
+  const Outcome outcome = program.Run(mistake.args);
+  EXPECT_EQ(outcome.status, 2) << outcome.out;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+  EXPECT_THAT(outcome.err, testing::StartsWith("schedtwin: error: "));
+  EXPECT_THAT(outcome.err, testing::HasSubstr(mistake.says));
+  EXPECT_FALSE(program.Exists("schedtwin.db")) << "nothing may be written";
+}
 
 }  // namespace schedtwin
 

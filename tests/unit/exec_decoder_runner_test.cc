@@ -11,19 +11,19 @@
 #include <utility>
 #include <vector>
 
-#include "policies/registry.h"
 #include "tests/support/two_worlds.h"
+#include "tests/unit/policy_testing.h"
 
 namespace schedtwin {
 namespace {
 
-using Settings = std::vector<std::pair<std::string, std::string>>;
-using Tokens = std::map<std::uint32_t, std::vector<std::int32_t>>;  ///< by request
+using policy_testing::Settings;
+using Made = std::map<std::uint32_t, std::vector<std::int32_t>>;  ///< by request
 
 // Keeps what each request has made beyond the runner's life.
 class WatchedRunner final : public StepRunner {
  public:
-  WatchedRunner(const DeviceInfo& info, Tokens* made)
+  WatchedRunner(const DeviceInfo& info, Made* made)
       : runner_(kTinyDecoder, info, 1, LinearBackendKind::kPlain), made_(made) {}
   ~WatchedRunner() override {
     for (const std::uint32_t request : running_) (*made_)[request] = runner_.made(request);
@@ -43,22 +43,18 @@ class WatchedRunner final : public StepRunner {
  private:
   DecoderRunner runner_;
   std::set<std::uint32_t> running_;
-  Tokens* made_;
+  Made* made_;
 };
 
 struct Said {
-  Tokens tokens;
+  Made tokens;
   std::uint64_t preemptions = 0;
   std::uint64_t steps = 0;
 };
 
 Said Say(const std::string& name, const Settings& settings, std::uint32_t blocks,
          const std::vector<RequestSpec>& requests) {
-  const PolicyInfo* info = FindPolicy(name);
-  Parameters parameters;
-  std::string error;
-  EXPECT_TRUE(Parameters::Parse(info->parameters, settings, &parameters, &error)) << error;
-  const std::unique_ptr<Policy> policy = info->create(parameters);
+  const std::unique_ptr<Policy> policy = policy_testing::MakePolicy(name, settings);
   Said said;
   TwoWorlds run;
   run.device.total_blocks = blocks;

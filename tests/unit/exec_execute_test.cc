@@ -10,9 +10,9 @@
 
 #include "exec/cpu_device.h"
 #include "exec/execute.h"
-#include "policies/registry.h"
 #include "tests/support/fakes.h"
 #include "tests/support/sleeping_runner.h"
+#include "tests/unit/policy_testing.h"
 
 namespace schedtwin {
 namespace {
@@ -36,11 +36,7 @@ class RunFor {
   explicit RunFor(MakeStepRunner make) { setup.make_runner = std::move(make); }
 
   absl::StatusOr<ExecResult> Run(std::vector<RequestSpec> requests) {
-    const PolicyInfo* info = FindPolicy("vllm_v1");
-    Parameters parameters;
-    std::string error;
-    EXPECT_TRUE(Parameters::Parse(info->parameters, {}, &parameters, &error));
-    const std::unique_ptr<Policy> policy = info->create(parameters);
+    const std::unique_ptr<Policy> policy = policy_testing::MakePolicy("vllm_v1", {});
     ListSource source(std::move(requests));
     RequestSource* const sources[] = {&source};
     return Execute(setup, policy.get(), sources, &recorder, {.steps = true, .log = true});
