@@ -35,8 +35,8 @@ void DecoderRunner::Take(const DeviceCommand& command) {
     case CommandKind::kEntry:
       entries_.push_back(command);
       return;
-    case CommandKind::kStep:
-      return;  // the caller's, by RunStep
+    default:
+      return;  // the caller's
   }
 }
 

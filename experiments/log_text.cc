@@ -245,6 +245,7 @@ std::string DecisionText(const LogRecord& line) {
     case DecisionCode::kReleaseResponse:
     case DecisionCode::kPin:
     case DecisionCode::kEvict:
+    case DecisionCode::kAdopt:
       break;  // no mechanics yet: refused everywhere
   }
   return Cat("decision ", std::uint32_t{line.code}, Numbers(line));

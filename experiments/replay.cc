@@ -29,7 +29,6 @@ ReplaySetup SetupOf(const RecordedRun& run, const RunSpec& spec) {
   setup.devices = spec.devices;
   if (spec.profile != nullptr) setup.model = &spec.profile->model;
   setup.world.seed = static_cast<std::uint64_t>(spec.seed);
-  setup.world.oracle_lengths = run.oracle;
   setup.measured = spec.world != WorldKind::kSim;
   setup.world.identify_blocks = setup.measured;
   return setup;

@@ -10,6 +10,7 @@
 #include <span>
 #include <string_view>
 
+#include "policies/api/device.h"
 #include "policies/api/ids.h"
 #include "policies/api/plan.h"
 #include "policies/api/source.h"
@@ -18,21 +19,28 @@
 namespace schedtwin {
 
 enum class PreemptMode : std::uint8_t {
-  kRecompute,  ///< drop the blocks; prompt and output so far are computed again
-  kSwap,       ///< move the blocks to the host tier
-  kPause,      ///< keep the blocks, leave the standing set
+  kRecompute,     ///< drop the blocks; prompt and output so far are computed again
+  kSwap,          ///< move the blocks to the host tier while the device goes on; they are free when
+                  ///< that is done
+  kSwapBlocking,  ///< the same, but free at once: the device does it before its next step
+  kPause,         ///< keep the blocks, leave the standing set
 };
 
-enum class DeviceRole : std::uint8_t { kBoth, kPrefill, kDecode };
-
-/// What to move, from where to where: the KV of a request, or the weights of a model. Blocking: the
-/// device runs nothing meanwhile.
+/// What to move, from where to where: the KV of a request, or the weights of a model. KV stays
+/// where it is until all of it has arrived; the request cannot run meanwhile. A request swapped out
+/// comes back by a transfer from its host tier.
 struct TransferSpec {
   RequestId request;  ///< its KV; none: `weights`
   ModelId weights;
   DeviceId from;
   DeviceId to;
+  Tier from_tier = Tier::kDevice;
+  Tier to_tier = Tier::kDevice;
+  /// The device `to` does it between its steps, in their order, instead of beside them.
   bool blocking = false;
+  /// A stage of a live migration: what is computed by now is copied while the request goes on where
+  /// it is. The transfer that follows copies only the rest.
+  bool live = false;
 };
 
 struct Started {
@@ -45,12 +53,15 @@ class Actions {
   // Requests.
   /// Ends a request without (more) output. kCompleted is refused: only the device completes.
   virtual Refusal Finish(RequestId request, EndReason reason) = 0;
-  /// Binds the request to a device, and optionally to another one for its decoding, or to another
-  /// variant of its model (a cheaper one degrades it).
+  /// Binds the request to a device; optionally names another one for its decoding (a note to the
+  /// policy itself: moving the KV is a transfer), or another variant of its model that is to serve
+  /// it (a cheaper one degrades it).
   virtual Refusal Route(RequestId request, DeviceId device, DeviceId decode_device = {},
                         ModelId variant = {}) = 0;
   /// Takes the request off its device. A token of a step in flight still counts.
   virtual Refusal Preempt(RequestId request, PreemptMode mode) = 0;
+  /// The response is kept back: a request that finishes goes on living (kHeld) and ends for its
+  /// client when it is released.
   virtual Refusal HoldResponse(RequestId request) = 0;
   virtual Refusal ReleaseResponse(RequestId request) = 0;
 
@@ -60,7 +71,9 @@ class Actions {
   virtual Launched Amend(PlanId plan, const Plan& replacement) = 0;
   /// Takes back a plan that has not started.
   virtual Refusal Withdraw(PlanId plan) = 0;
-  /// Cuts a running plan. At a step: it ends at the boundary of the step in flight.
+  /// Cuts a running plan. At a step: it ends at the boundary of the step in flight. Now, or at the
+  /// end of a layer: the step in flight makes nothing, and if it has the standing set, the set is
+  /// dissolved. A device may take a little longer than it was told.
   virtual Refusal Abort(PlanId plan, AbortAt where) = 0;
   /// Adds a decoding request to its device's standing set, from the next step submitted on.
   virtual Refusal Join(DeviceId device, RequestId request) = 0;
@@ -74,11 +87,15 @@ class Actions {
   /// Evicts cached blocks, the least recently used first.
   virtual Refusal Evict(DeviceId device, std::uint32_t blocks) = 0;
 
-  // Placement and operations.
+  // Placement and operations. Each operation ends with one OnOperationDone.
   virtual Started Transfer(const TransferSpec& transfer) = 0;
+  /// The operation ends as soon as it can, as not done unless it was faster.
   virtual Refusal CancelOperation(OpId operation) = 0;
   virtual Started Load(DeviceId device, ModelId model) = 0;
+  /// Refused while a launched plan needs the model.
   virtual Started Unload(DeviceId device, ModelId model) = 0;
+  /// Sets how many devices there are to be: those with the lowest numbers. One that is added loads
+  /// its models and is ready then; one that is too many is drained and removed.
   virtual Refusal Scale(std::uint32_t devices) = 0;
   virtual Refusal SetRole(DeviceId device, DeviceRole role) = 0;
 

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "policies/api/actions.h"
+#include "policies/api/cache.h"
 #include "policies/api/clock.h"
 #include "policies/api/device.h"
 #include "policies/api/memory.h"
@@ -39,6 +40,10 @@ class Context {
   Memory& memory(DeviceId device) {
     if (device.value >= memories_.size()) std::abort();
     return *memories_[device.value];
+  }
+  Cache& cache(DeviceId device) {
+    if (device.value >= caches_.size()) std::abort();
+    return *caches_[device.value];
   }
 
   /// True from the request's arrival to the end of the callback that tells of its end, and as long
@@ -72,6 +77,7 @@ class Context {
   Actions* actions_ = nullptr;
   Services* services_ = nullptr;
   std::span<Memory* const> memories_;
+  std::span<Cache* const> caches_;
   RequestWindow window_;
   std::span<const DeviceView> devices_;
   const StandingClock* standing_clocks_ = nullptr;

@@ -41,7 +41,14 @@ enum class Refusal : std::uint8_t {
   kEnded = 17,  ///< the request ended earlier in this callback
   kBadArgument = 18,
   kUnsupported = 19,  ///< this world has no mechanics for the action
-  kCount = 20,
+  kMoving = 20,       ///< an operation moves the request's KV
+  kOnHost = 21,       ///< its KV is swapped out
+  kNotLoaded = 22,    ///< the device has not loaded the model
+  kMixedModels = 23,  ///< one step runs one model
+  kNoLink = 24,       ///< there is no way for the bytes
+  kUnknownOperation = 25,
+  kModelInUse = 26,
+  kCount = 27,
 };
 
 struct Plan {

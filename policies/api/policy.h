@@ -21,9 +21,22 @@ namespace schedtwin {
 
 enum class CancelBy : std::uint8_t { kClient, kDeadline, kFault };
 
+enum class OperationKind : std::uint8_t {
+  kSwapOut,   ///< KV from the device to its own host tier
+  kSwapIn,    ///< and back
+  kTransfer,  ///< KV, from one device to another
+  kStage,     ///< of a live migration
+  kLoad,
+  kUnload,
+};
+
 struct OperationDone {
   OpId id;
-  bool ok = false;
+  OperationKind kind = OperationKind::kTransfer;
+  RequestId request;  ///< whose KV; it may have ended meanwhile (Context::live)
+  ModelId model;      ///< whose weights
+  DeviceId device;    ///< where it has arrived; of an unload: which it has left
+  bool ok = false;    ///< false: cancelled, or a device has failed; all is as it was before
   Time start;
   Time end;
 };
@@ -43,7 +56,8 @@ class Policy {
   virtual void OnStart(Context& context) { (void)context; }
 
   virtual void OnArrival(Context& context, RequestId request) { (void)context, (void)request; }
-  /// The request is ended by the runtime when this returns, unless the policy has ended it.
+  /// The client has left, the deadline has passed, or a device lost the request. It is ended by the
+  /// runtime when this returns, unless the policy has ended it.
   virtual void OnCancel(Context& context, RequestId request, CancelBy by) {
     (void)context, (void)request, (void)by;
   }

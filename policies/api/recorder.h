@@ -26,6 +26,8 @@ struct RequestRecord {
   std::int32_t priority = 0;
   std::uint32_t preemptions = 0;
   std::uint32_t recomputed_tokens = 0;  ///< tokens whose KV was computed again after a preemption
+  std::uint32_t cached_tokens = 0;      ///< of the prompt, found in the prefix cache
+  ModelId model = {0};                  ///< that served it
   DeviceId device;                      ///< the last device it ran on
   Time arrival;                         ///< scheduled
   Time admitted =
@@ -51,6 +53,24 @@ struct StepRecord {
   std::uint32_t free_blocks = 0;            ///< at the end of the step
   std::int64_t predicted_ns = -1;           ///< -1: none
   std::int64_t compute_ns = -1;             ///< thread CPU time; -1: none (sim)
+  /// What the decision took that launched the step's plan: of its first step; -1: of a later one,
+  /// or not measured.
+  std::int64_t decision_ns = -1;
+};
+
+/// One transfer, swap, load or unload, once, when it ends.
+struct OperationRecord {
+  OpId id;
+  std::uint8_t kind = 0;  ///< OperationKind
+  RequestId request;
+  ModelId model;
+  DeviceId from;
+  DeviceId to;
+  std::uint64_t bytes = 0;
+  bool ok = false;
+  Time asked;
+  Time start;
+  Time end;
 };
 
 /// One word-line of the log: an event that was delivered, a decision, or the answer the world gave.
@@ -68,6 +88,7 @@ class Recorder {
   virtual ~Recorder() = default;
   virtual void OnRequest(const RequestRecord& record) = 0;
   virtual void OnStep(const StepRecord& record) = 0;
+  virtual void OnOperation(const OperationRecord& record) { (void)record; }
   virtual void OnLog(const LogRecord& record) = 0;
   /// A policy's note: why it did what it did. Not part of any digest. `text` is valid for the call
   /// only.

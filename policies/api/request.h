@@ -27,7 +27,12 @@ enum class RequestState : std::uint8_t {
   kWaiting,   ///< arrived, or preempted: owns no place in a standing set
   kStanding,  ///< member of its device's standing decode set
   kEnded,
+  kMoving,  ///< an operation moves its KV
+  kHeld,    ///< finished; its response is held
 };
+
+/// Where KV blocks may lie.
+enum class Tier : std::uint8_t { kDevice, kHost };
 
 enum class Phase : std::uint8_t { kPrefill, kDecode };
 
@@ -46,14 +51,20 @@ struct RequestHot {
   RequestState state = RequestState::kWaiting;
   std::uint8_t epoch = 0;       ///< preemptions so far, modulo 256
   std::uint16_t in_flight = 0;  ///< entries of launched plans that name it
-  std::uint32_t units = 0;
+  Tier tier = Tier::kDevice;    ///< where its KV lies
+  bool hold = false;            ///< its response is to be held
 };
+static_assert(sizeof(RequestHot) == 40);
 
 /// The part that is read once or twice in a request's life.
 struct RequestCold {
   RequestSpec spec;  ///< `output_tokens` in it is hidden by the runtime from views
   std::uint32_t max_new_tokens = 0;
   std::uint32_t preemptions = 0;
+  RequestId parent;
+  DeviceId decode_device;
+  ModelId model;  ///< that serves it: the one it asks for, or the variant it was routed to
+  std::uint32_t cached_tokens = 0;  ///< of its prompt, adopted from the prefix cache
 };
 
 /// How many steps of a device's standing set were submitted and done; members' counters follow from
@@ -86,7 +97,8 @@ class RequestView {
   bool in_flight() const { return hot_->in_flight > 0; }
   /// KV blocks it owns; of a standing member, those it brought when it joined.
   std::uint32_t owned_blocks() const { return hot_->owned_blocks; }
-  std::uint32_t units() const { return hot_->units; }
+  Tier tier() const { return hot_->tier; }
+  std::uint32_t units() const { return cold_->spec.units; }
 
   Time arrival() const { return cold_->spec.arrival; }
   Time deadline() const { return cold_->spec.deadline; }
@@ -96,9 +108,14 @@ class RequestView {
   std::uint32_t tenant() const { return cold_->spec.tenant; }
   std::uint32_t request_class() const { return cold_->spec.request_class; }
   std::int32_t priority() const { return cold_->spec.priority; }
-  ModelId model() const { return cold_->spec.model; }
+  ModelId model() const { return cold_->model; }
+  std::uint32_t adapter() const { return cold_->spec.adapter; }
   std::uint64_t session() const { return cold_->spec.session; }
-  RequestId parent() const { return cold_->spec.parent; }
+  /// The request that it continues; it may have ended. None: it continues none.
+  RequestId parent() const { return cold_->parent; }
+  /// Where it was routed to for its decoding, if not to device().
+  DeviceId decode_device() const { return cold_->decode_device; }
+  std::uint32_t cached_tokens() const { return cold_->cached_tokens; }
 
  private:
   bool standing() const { return hot_->state == RequestState::kStanding; }

@@ -7,11 +7,19 @@
 #define SCHEDTWIN_POLICIES_API_SOURCE_H_
 
 #include <cstdint>
+#include <span>
 
 #include "policies/api/ids.h"
 #include "policies/api/time.h"
 
 namespace schedtwin {
+
+/// A stretch of a prompt's text, by name: the same id is the same text wherever it occurs, and a
+/// stretch may stop short of its end. What follows the same stretches is a shared prefix.
+struct ContentSegment {
+  std::uint64_t id = 0;
+  std::uint32_t tokens = 0;
+};
 
 /// What a source says of one request. Plain value; sizes in tokens for decoder models, in units
 /// (images, sequences) for one-shot models. `output_tokens` is the truth: no policy sees it without
@@ -28,8 +36,15 @@ struct RequestSpec {
   std::int32_t priority = 0;        ///< smaller is more urgent
   ModelId model = {0};              ///< the model it asks for
   std::uint64_t session = 0;        ///< 0: none
-  RequestId parent;                 ///< the request it continues, if any
+  static constexpr std::uint64_t kNoParent = ~std::uint64_t{0};
+  std::uint64_t parent = kNoParent;  ///< index, in this source, of the request that it continues
   Time deadline = Time::Infinite();  ///< absolute
+  Time leaves = Time::Infinite();    ///< when the client gives up; absolute
+  std::uint32_t adapter = 0;         ///< fine-tuned variant of the model (LoRA); 0: none
+  /// The prompt's text, in order; what it does not cover, or all where it is empty, is text that no
+  /// other request has. Read until the next call of the source.
+  std::span<const ContentSegment> content = {};
+  std::uint64_t output_content = 0;  ///< by which later prompts name its output; 0: none will
 };
 
 /// Why a request ended. Part of the outcome digest: append only.

@@ -24,7 +24,7 @@ const PolicyInfo& ImmediateInfo() { return kInfo; }
 void Immediate::OnArrival(Context& context, RequestId request) {
   const auto least = std::min_element(context.devices().begin(), context.devices().end(),
                                       [](const DeviceView& a, const DeviceView& b) {
-                                        return a.up != b.up ? a.up : a.queued < b.queued;
+                                        return a.up() != b.up() ? a.up() : a.queued < b.queued;
                                       });
   if (waiting_.empty() && least->depth_left() > 0) {
     Launch(context, least->id, request);

@@ -27,37 +27,59 @@ enum class CommandKind : std::uint8_t {
   kBlock,  ///< block number `context_tokens` of the request's table is block `tokens` of the pool,
            ///< and the table is that long now
   kEnd,    ///< the request is over: what is kept of it may go
-  kEntry,  ///< one entry of the step that follows
-  kStep,   ///< run a step: the entries before it, and the standing set if `standing`
+  kContent,  ///< the request's prompt is, from position `context_tokens` on, `tokens` tokens of the
+             ///< content whose id is handle()
+  kEntry,    ///< one entry of the step that follows
+  kStep,     ///< run a step: the entries before it, and the standing set if `standing`; of model
+             ///< number `request`
+  kAbort,    ///< cut the step that runs, if it is `step` of `plan`: now, or at the end of its layer
+           ///< if `layer`. Answered with the step
+  kFrom,    ///< block number `context_tokens` that the copy that follows reads is block `tokens`
+  kTo,      ///< and that it writes
+  kCopy,    ///< operation handle(): copy `tokens` blocks of KV to tier `step` of this device, from
+            ///< tier `entries` of device `context_tokens`
+  kLoad,    ///< operation handle(): load model number `request`, of `bytes()` bytes
+  kUnload,  ///< operation handle(): and unload it
+  kCancel,  ///< end operation handle() as soon as can be. Answered with the operation
 };
 
-/// 32 bytes, the same for every kind; a step's entries precede it. kBlock and kEnd are sent only
-/// where blocks are told apart.
+/// 32 bytes, the same for every kind; a step's entries precede it, as its blocks do a copy. kBlock,
+/// kEnd, kContent, kFrom and kTo are sent only where blocks are told apart.
 struct DeviceCommand {
   CommandKind kind = CommandKind::kStep;
-  bool standing = false;
-  bool decode = false;   ///< kEntry: one token past the prompt; it samples
-  bool samples = false;  ///< kEntry: brings its request up to date, so the step makes a token
+  bool standing : 1 = false;
+  bool decode : 1 = false;    ///< kEntry: one token past the prompt; it samples
+  bool samples : 1 = false;   ///< kEntry: brings its request up to date, so the step makes a token
+  bool blocking : 1 = false;  ///< kCopy, kLoad, kUnload: in its place between the steps
+  bool layer : 1 = false;     ///< kAbort
   std::uint32_t request = 0;
   std::uint32_t tokens = 0;          ///< kEntry: tokens or units; kStep: padding tokens
   std::uint32_t context_tokens = 0;  ///< tokens already in the cache
-  PlanId plan;
-  std::uint32_t step = 0;     ///< index in the plan
-  std::uint32_t entries = 0;  ///< kStep: how many kEntry came before
+  PlanId plan;                       ///< of what is no plan: handle()
+  std::uint32_t step = 0;            ///< index in the plan
+  std::uint32_t entries = 0;         ///< kStep: how many kEntry came before
+
+  std::uint64_t handle() const { return plan.word(); }
+  /// kLoad: of the model.
+  std::uint64_t bytes() const { return (std::uint64_t{tokens} << 32) | context_tokens; }
 };
 static_assert(sizeof(DeviceCommand) == 32 && std::is_trivially_copyable_v<DeviceCommand>);
 
-enum class ReplyKind : std::uint8_t { kStepDone };
-enum class ReplyStatus : std::uint8_t { kOk, kAborted, kFailed };
+enum class ReplyKind : std::uint8_t { kStepDone, kOperationDone };
+enum class ReplyStatus : std::uint8_t {
+  kOk,
+  kAborted,  ///< a step that was cut and made nothing; an operation that was cancelled
+  kFailed,   ///< the device cannot go on
+};
 
 struct DeviceReply {
   ReplyKind kind = ReplyKind::kStepDone;
   ReplyStatus status = ReplyStatus::kOk;
   DeviceId device;
-  PlanId plan;
+  PlanId plan;  ///< of an operation: its handle
   std::uint32_t step = 0;
   Time start;
-  Time end;                        ///< means nothing, like `start`, where the status is not kOk
+  Time end;                        ///< means nothing, like `start`, where the status is kFailed
   std::int64_t predicted_ns = -1;  ///< -1: no profile
   std::int64_t compute_ns = -1;    ///< thread CPU time; -1: not measured. A real device measures
 
@@ -98,7 +120,8 @@ class CommandRing {
 };
 
 /// Where a device posts its messages. In simulation `due` may lie in the future; for real it is
-/// when the message was written.
+/// when the message was written. A device that cuts a step or an operation whose end it has posted
+/// already posts again; the earlier message is void.
 class ReplySink {
  public:
   virtual void Post(const DeviceReply& reply, Time due) = 0;
@@ -113,7 +136,8 @@ class DevicePort {
   virtual DeviceInfo info() const = 0;
   /// Once, before the run. Both outlive the device's use of them.
   virtual void Attach(DeviceId id, CommandRing* commands, ReplySink* replies) = 0;
-  /// Commands are in the ring; `now` is the latched time. They end with a kStep, but for a ring
+  /// Commands are in the ring; `now` is the latched time, or later: when the policy's thread has
+  /// got so far. They end with a kStep, kAbort, kCopy, kLoad, kUnload or kCancel, but for a ring
   /// that was full in the middle of a step: the rest follows.
   virtual void Notify(Time now) = 0;
 };

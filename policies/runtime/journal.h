@@ -20,19 +20,22 @@ enum class LineKind : std::uint8_t { kEvent = 1, kDecision = 2 };
 
 /// Codes are stored in results files: append only.
 enum class EventCode : std::uint8_t {
-  kPlanDone = 1,       ///< a: plan, b: why and steps, c: finished requests
-  kOperationDone = 2,  ///< a: operation, b: ok
-  kCacheChange = 3,
-  kDeviceChange = 4,  ///< a: device, b: change
-  kReport = 5,
-  kCancel = 6,        ///< a: request, b: by whom
-  kTimer = 7,         ///< a: tag
-  kArrival = 8,       ///< a: request, b: prompt tokens and units, c: max_new_tokens
-  kPlanStarting = 9,  ///< a: plan
-  kSlotFree = 10,     ///< a: device, b: depth left
-  kFinished = 11,     ///< a: request, b: reason; delivered with the plan done that follows
-  kStepTimes = 12,    ///< a: plan, b: start, c: end, of a measured step; a plan's come in order
-  kPlanOpened = 13,   ///< a: plan; its window opens and it may start
+  kPlanDone = 1,         ///< a: plan, b: why and steps, c: finished requests
+  kOperationDone = 2,    ///< a: operation, b: kind, c: 1 ok
+  kCacheChange = 3,      ///< a: device, b: tier, c: blocks stored and evicted
+  kDeviceChange = 4,     ///< a: device, b: change
+  kReport = 5,           ///< a: device, b: when taken, c: requests waiting and running
+  kCancel = 6,           ///< a: request, b: by whom
+  kTimer = 7,            ///< a: tag
+  kArrival = 8,          ///< a: request, b: prompt tokens and units, c: max_new_tokens
+  kPlanStarting = 9,     ///< a: plan
+  kSlotFree = 10,        ///< a: device, b: depth left
+  kFinished = 11,        ///< a: request, b: reason; delivered with the plan done that follows
+  kStepTimes = 12,       ///< a: plan, b: start, c: end, of a measured step; a plan's come in order
+  kPlanOpened = 13,      ///< a: plan; its window opens and it may start
+  kOperationTimes = 14,  ///< a: operation, b: start, c: end, of a measured one
+  kStepAborted = 15,     ///< as kStepTimes, of a step that was cut
+  kOperationAborted = 16,  ///< as kOperationTimes, of one that was cancelled
 };
 
 /// Decisions; c holds the answer (a Refusal) in its low byte unless it says otherwise. Timers are
@@ -49,17 +52,17 @@ enum class DecisionCode : std::uint8_t {
   kAbort = 7,     ///< a: plan, b: where
   kJoin = 8,      ///< a: request, b: device
   kLeave = 9,
-  kPoke = 10,         ///< a: device
-  kReserve = 11,      ///< a: request, b: tokens and device
-  kRelease = 12,      ///< a: request, b: device
-  kTransaction = 13,  ///< a: 0 begin, 1 roll back, 2 commit, 3 left open; b: entries and device
-  kTransfer = 14,
-  kCancelOperation = 15,
-  kLoad = 16,
+  kPoke = 10,             ///< a: device
+  kReserve = 11,          ///< a: request, b: tokens and device
+  kRelease = 12,          ///< a: request, b: device
+  kTransaction = 13,      ///< a: 0 begin, 1 roll back, 2 commit, 3 left open; b: entries and device
+  kTransfer = 14,         ///< a: request or model, b: devices, tiers, modes
+  kCancelOperation = 15,  ///< a: operation
+  kLoad = 16,             ///< a: device, b: model
   kUnload = 17,
-  kScale = 18,
-  kSetRole = 19,
-  kHold = 20,
+  kScale = 18,    ///< a: devices
+  kSetRole = 19,  ///< a: device, b: role
+  kHold = 20,     ///< a: request
   kReleaseResponse = 21,
   kArm = 22,          ///< a: tag, b: when, c: timer
   kRearm = 23,        ///< a: timer, b: when, c: 1 done
@@ -68,6 +71,7 @@ enum class DecisionCode : std::uint8_t {
   kPlanBounds = 26,   ///< a: earliest, b: latest, c: padding and steps; only where one is unusual
   kPin = 27,          ///< a: request, b: 1 pinned
   kEvict = 28,        ///< a: device, b: blocks
+  kAdopt = 29,        ///< a: request, b: tokens and device, c: tokens adopted
 };
 
 class Journal {
@@ -76,8 +80,7 @@ class Journal {
 
   void Event(Time now, EventCode code, std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0) {
     Line(now, LineKind::kEvent, static_cast<std::uint8_t>(code), a, b, c);
-    events_ += code != EventCode::kFinished && code != EventCode::kStepTimes &&
-               code != EventCode::kPlanOpened;
+    events_ += code < EventCode::kFinished;
   }
   void Decision(Time now, DecisionCode code, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
     Line(now, LineKind::kDecision, static_cast<std::uint8_t>(code), a, b, c);

@@ -8,7 +8,7 @@ namespace schedtwin {
 
 Launched DeviceDriver::Launch(const Plan& plan) {
   if (view_->depth_left() == 0) {
-    return {{}, view_->up ? Refusal::kQueueFull : Refusal::kDeviceDown, 0};
+    return {{}, view_->up() ? Refusal::kQueueFull : Refusal::kDeviceDown, 0};
   }
   Launched answer = Check(plan);
   if (!answer.ok()) return answer;

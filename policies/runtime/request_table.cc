@@ -47,8 +47,11 @@ RequestId RequestTable::Add(const RequestSpec& spec, ModelKind kind, std::uint32
   // What a one-shot request has to compute is its units, all in one step.
   hot.prompt_tokens = kind == ModelKind::kOneShot ? spec.units : spec.prompt_tokens;
   hot.known_tokens = hot.prompt_tokens;
-  hot.units = spec.units;
-  cold_[id & mask_] = RequestCold{spec, limit_tokens, 0};
+  RequestCold& cold = cold_[id & mask_];
+  cold = RequestCold{};
+  cold.spec = spec;
+  cold.max_new_tokens = limit_tokens;
+  cold.model = spec.model;
   fate_[id & mask_] = RequestFate{};
   fate_[id & mask_].limit_tokens = std::min(spec.output_tokens, limit_tokens);
   ++live_;

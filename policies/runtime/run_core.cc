@@ -41,7 +41,7 @@ void RunCore::EndRequest(std::uint32_t id, EndReason reason, Time end) {
     record.reason = reason;
     record.prompt_tokens = cold.spec.prompt_tokens;
     record.output_tokens = hot.output_tokens;
-    record.units = kind == ModelKind::kOneShot ? hot.units : 0;
+    record.units = kind == ModelKind::kOneShot ? cold.spec.units : 0;
     record.tenant = cold.spec.tenant;
     record.request_class = cold.spec.request_class;
     record.priority = cold.spec.priority;

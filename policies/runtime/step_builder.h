@@ -30,9 +30,7 @@ class StepBuilder {
         return Leave(command);
       case CommandKind::kEntry:
         return AddEntry(command);
-      case CommandKind::kBlock:
-      case CommandKind::kEnd:
-      case CommandKind::kStep:
+      default:
         return;
     }
   }

@@ -29,8 +29,7 @@ World::World(const WorldOptions& options, Policy* policy, TimeSource* time_sourc
       core_(std::make_unique<RunCore>()),
       clock_facet_(std::make_unique<ClockFacet>(core_.get())),
       actions_facet_(std::make_unique<ActionsFacet>(core_.get(), &drivers_)),
-      services_facet_(
-          std::make_unique<ServicesFacet>(core_.get(), &drivers_, options.oracle_lengths)) {
+      services_facet_(std::make_unique<ServicesFacet>(core_.get(), &drivers_, options.lengths)) {
   SCHEDTWIN_CHECK(!devices.empty() && devices.size() < kMaxEntities &&
                   sources.size() < kMaxEntities);
   core_->recorder = recorder;

@@ -30,14 +30,47 @@ namespace schedtwin {
 
 struct RunCore;
 class DeviceDriver;
+class LengthPredictor;
+
+/// A model that devices can load; requests ask for it by its place in the run's list.
+struct ModelInfo {
+  std::string name;
+  std::uint64_t weights_bytes = 0;
+};
+
+/// A device that fails, with all that it holds, and comes back.
+struct Fault {
+  DeviceId device;
+  Time at;
+  Time until = Time::Infinite();
+  /// Its requests are lost with it: each is cancelled (CancelBy::kFault). Else they wait, with
+  /// nothing computed.
+  bool loses_requests = false;
+};
+
+/// What a decision takes before what it has launched can start.
+struct DecisionCost {
+  Duration fixed;                      ///< of every OnSlotFree
+  std::span<const Duration> measured;  ///< and one of these, drawn by the run's seed
+};
 
 struct WorldOptions {
   std::uint64_t seed = 1;
   std::uint64_t tie_seed = 0;    ///< not 0: shuffles ties inside each event class
   bool identify_blocks = false;  ///< KV blocks have numbers; else they are counted
-  bool oracle_lengths = false;   ///< grants policies the true output lengths
+  bool prefix_cache = false;     ///< blocks are found by their text; they have numbers then
+  bool isolate_tenants = false;  ///< and by their tenant
+  const LengthPredictor* lengths = nullptr;  ///< what policies are told; null: nothing
+  bool deadlines_cancel = false;             ///< a request is cancelled at its deadline
+  DecisionCost decision_cost;
+  Duration report_interval;  ///< every device reports so often; zero: never
+  Duration report_delay;     ///< and is heard so much later
+  std::span<const Fault> faults;
+  std::span<const ModelInfo> models;   ///< none: one, loaded everywhere, of no size
+  std::uint32_t devices_at_start = 0;  ///< the rest is added by Scale; 0: all are there
   std::uint64_t max_callbacks_per_instant = 1'000'000;  ///< more is a livelock
   std::uint64_t max_idle_timers = 100'000;  ///< timers in a row without progress: a stall
+  std::uint64_t max_idle_steps = 100'000;   ///< and so for steps that get no request on
   const std::atomic<bool>* stop = nullptr;  ///< set from outside: end at the next instant
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "policies/runtime/length_predictor.h"
+
 namespace schedtwin {
 
 // ---- Clock ----
@@ -250,8 +252,8 @@ std::optional<Duration> World::ServicesFacet::LoadTime(DeviceId, ModelId) const 
 }
 
 std::optional<std::uint32_t> World::ServicesFacet::OutputLength(RequestId request) const {
-  if (!oracle_lengths_ || !core_->requests.live(request.value)) return std::nullopt;
-  return core_->requests.fate(request.value).limit_tokens;
+  if (lengths_ == nullptr || !core_->requests.live(request.value)) return std::nullopt;
+  return lengths_->Predict(request, core_->requests.fate(request.value).limit_tokens);
 }
 
 }  // namespace schedtwin

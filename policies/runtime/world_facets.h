@@ -79,8 +79,8 @@ class World::ActionsFacet final : public Actions {
 class World::ServicesFacet final : public Services {
  public:
   ServicesFacet(const RunCore* core, const std::vector<std::unique_ptr<DeviceDriver>>* drivers,
-                bool oracle_lengths)
-      : core_(core), drivers_(drivers), oracle_lengths_(oracle_lengths) {}
+                const LengthPredictor* lengths)
+      : core_(core), drivers_(drivers), lengths_(lengths) {}
 
   std::optional<Duration> Predict(const Plan& plan) const override;
   std::optional<Duration> TransferTime(DeviceId from, DeviceId to,
@@ -91,7 +91,7 @@ class World::ServicesFacet final : public Services {
  private:
   const RunCore* core_;
   const std::vector<std::unique_ptr<DeviceDriver>>* drivers_;
-  bool oracle_lengths_;
+  const LengthPredictor* lengths_;
 };
 
 }  // namespace schedtwin

@@ -94,6 +94,8 @@ class FakeDevice final : public DevicePort {
       case CommandKind::kStep:
         RunStep(command, now);
         return;
+      default:
+        return;
     }
   }
 

@@ -135,9 +135,6 @@ class WatchedDevice final : public DevicePort, public ReplySink {
       case CommandKind::kLeave:
         EXPECT_EQ(standing_.erase(command.request), 1u) << "left without having joined";
         return;
-      case CommandKind::kBlock:
-      case CommandKind::kEnd:
-        return;
       case CommandKind::kEntry:
         if (inner_.info().kind == ModelKind::kOneShot) {
           step_.units.push_back(entry);
@@ -154,6 +151,8 @@ class WatchedDevice final : public DevicePort, public ReplySink {
           step_.decodes.insert(step_.decodes.end(), standing_.begin(), standing_.end());
         }
         std::sort(step_.decodes.begin(), step_.decodes.end());
+        return;
+      default:
         return;
     }
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "policies/runtime/journal.h"
+#include "policies/runtime/length_predictor.h"
 #include "policies/runtime/world.h"
 #include "tests/support/scripted_policy.h"
 #include "tests/support/test_run.h"
@@ -58,9 +59,15 @@ TEST(WorldArrival, EndlessMemoryHoldsEveryRequest) {
 }
 
 TEST(WorldOracle, TellsTrueLengthsToWhomItIsGranted) {
+  struct Truth final : LengthPredictor {
+    std::uint32_t Predict(RequestId, std::uint32_t true_tokens) const override {
+      return true_tokens;
+    }
+  };
+  const Truth truth;
   for (const bool granted : {false, true}) {
     TestRun run;
-    run.options.oracle_lengths = granted;
+    run.options.lengths = granted ? &truth : nullptr;
     ScriptedPolicy policy;
     policy.on_arrival = [&](Context& context, RequestId request) {
       const std::optional<std::uint32_t> length = context.services().OutputLength(request);
