@@ -1,7 +1,9 @@
 #include "sim/replay.h"
 
+#include <algorithm>
 #include <deque>
 #include <utility>
+#include <vector>
 
 #include "policies/runtime/device_port.h"
 #include "policies/runtime/journal.h"
@@ -28,21 +30,44 @@ class ReplayDevice final : public DevicePort {
   }
   void Notify(Time) override {
     commands_->Drain([this](const DeviceCommand& command) {
-      if (command.kind != CommandKind::kStep) return;
-      reply_.plan = command.plan;
-      reply_.step = command.step;
-      busy_ = true;
+      switch (command.kind) {
+        case CommandKind::kStep:
+          reply_.plan = command.plan;
+          reply_.step = command.step;
+          busy_ = true;
+          return;
+        case CommandKind::kCopy:
+        case CommandKind::kLoad:
+        case CommandKind::kUnload:
+          operations_.push_back(command.plan);
+          return;
+        default:
+          return;
+      }
     });
   }
 
-  bool busy() const { return busy_; }
-  bool runs(PlanId plan) const { return busy_ && reply_.plan == plan; }
-  void Answer(Time start, Time end, Time now) {
-    busy_ = false;
-    reply_.start = start;
-    reply_.end = end;
-    reply_.compute_ns = 0;  // measured, then; how long is told to no policy
-    replies_->Post(reply_, now);
+  bool busy() const { return busy_ || !operations_.empty(); }
+  /// Answers what the line is about, if that is what this device is at.
+  bool Answer(const LogRecord& line, EventCode code, Time start, Time end, Time now) {
+    const PlanId handle = PlanId::FromWord(line.a);
+    const bool step = code == EventCode::kStepTimes || code == EventCode::kStepAborted;
+    DeviceReply reply = reply_;
+    if (step) {
+      if (!busy_ || reply_.plan != handle) return false;
+      busy_ = false;
+    } else {
+      if (std::erase(operations_, handle) == 0) return false;
+      reply.kind = ReplyKind::kOperationDone;
+      reply.plan = handle;
+    }
+    const bool whole = code == EventCode::kStepTimes || code == EventCode::kOperationTimes;
+    reply.status = whole ? ReplyStatus::kOk : ReplyStatus::kAborted;
+    reply.start = start;
+    reply.end = end;
+    reply.compute_ns = 0;  // measured, then; how long is told to no policy
+    replies_->Post(reply, now);
+    return true;
   }
 
  private:
@@ -51,6 +76,7 @@ class ReplayDevice final : public DevicePort {
   ReplySink* replies_ = nullptr;
   DeviceReply reply_;
   bool busy_ = false;
+  std::vector<PlanId> operations_;  ///< asked for and not answered
 };
 
 // Wakes when the recorded run woke to do something, with the answers that it then got.
@@ -87,17 +113,17 @@ class ReplayTimeSource final : public TimeSource {
   void PostReplies() {
     const LogRecord* line = nullptr;
     for (std::size_t i = 0; (line = comparer_->Peek(i)) != nullptr && line->time == now_; ++i) {
-      if (line->kind != static_cast<std::uint8_t>(LineKind::kEvent) ||
-          line->code != static_cast<std::uint8_t>(EventCode::kStepTimes)) {
+      if (line->kind != static_cast<std::uint8_t>(LineKind::kEvent)) continue;
+      const auto code = static_cast<EventCode>(line->code);
+      if (code != EventCode::kStepTimes && code != EventCode::kStepAborted &&
+          code != EventCode::kOperationTimes && code != EventCode::kOperationAborted) {
         continue;
       }
       const Time start = Time::Nanos(static_cast<std::int64_t>(line->b));
       const Time end = Time::Nanos(static_cast<std::int64_t>(line->c));
       if (start < Time() || end < start || end >= kNoSuchTime) continue;
       for (ReplayDevice& device : *devices_) {
-        if (!device.runs(PlanId::FromWord(line->a))) continue;
-        device.Answer(start, end, now_);
-        break;
+        if (device.Answer(*line, code, start, end, now_)) break;
       }
     }
   }

@@ -23,11 +23,13 @@ DeviceInfo DeviceInfoOf(const Profile& profile) {
 
 RunSummary Simulate(const SimSetup& setup, Policy* policy, std::span<RequestSource* const> sources,
                     Recorder* recorder, RecordWants wants) {
+  std::vector<const StepTimeModel*> models = {setup.model};
+  models.insert(models.end(), setup.more_models.begin(), setup.more_models.end());
   VirtualTimeSource time_source;
   std::deque<ModelDevice> devices;
   std::vector<DeviceSetup> setups;
   for (std::uint32_t i = 0; i < setup.devices; ++i) {
-    devices.emplace_back(setup.device, setup.model);
+    devices.emplace_back(setup.device, models);
     setups.push_back({&devices.back(), setup.model});
   }
   World world(setup.world, policy, &time_source, setups, sources, recorder, wants);

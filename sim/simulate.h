@@ -22,6 +22,8 @@ struct SimSetup {
   DeviceInfo device;                     ///< each of the devices
   std::uint32_t devices = 1;
   WorldOptions world;
+  /// Of the models after the first, in the order of `world.models`.
+  std::span<const StepTimeModel* const> more_models = {};
 };
 
 /// What a device of this profile says of itself.

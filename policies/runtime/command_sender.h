@@ -10,21 +10,21 @@ namespace schedtwin {
 
 class CommandSender {
  public:
-  /// `port` and `now`, the latched time, outlive this.
-  CommandSender(DevicePort* port, const Time* now) : port_(port), now_(now) {}
+  /// `port` and `issue`, when commands leave, outlive this.
+  CommandSender(DevicePort* port, const Time* issue) : port_(port), issue_(issue) {}
 
   CommandRing* ring() { return &ring_; }
   void Send(const DeviceCommand& command) {
     while (!ring_.Push(command)) Notify();  // full: the device makes room
   }
-  void Notify() { port_->Notify(*now_); }
+  void Notify() { port_->Notify(*issue_); }
 
  private:
   // Small, so that it stays in the nearest cache; a step with more entries fills it several times.
   static constexpr std::uint32_t kLog2Commands = 8;
 
   DevicePort* port_;
-  const Time* now_;
+  const Time* issue_;
   CommandRing ring_{kLog2Commands};
 };
 

@@ -12,7 +12,7 @@ DeviceDriver::DeviceDriver(RunCore* core, DevicePort* port, ReplySink* replies, 
       info_(port->info()),
       view_(view),
       model_(model),
-      sender_(port, &core->now),
+      sender_(port, &core->issue),
       standing_(&core->requests, clock, info_.total_blocks == 0 ? 0 : info_.block_tokens),
       memory_(core, view, &standing_, &sender_, identify_blocks) {
   if (identify_blocks) core->end_listeners.push_back(&sender_);
@@ -22,17 +22,25 @@ DeviceDriver::DeviceDriver(RunCore* core, DevicePort* port, ReplySink* replies, 
 // ---- Standing set ----
 
 Refusal DeviceDriver::Join(std::uint32_t id) {
-  if (!core_->requests.live(id)) return Refusal::kUnknownRequest;
+  if (const Refusal why = core_->requests.WhyNot(id); why != Refusal::kNone) return why;
   const RequestHot& hot = core_->requests.hot(id);
   if (hot.state == RequestState::kStanding) return Refusal::kDuplicateEntry;
   if (memory_.in_transaction()) return Refusal::kBadArgument;
   if (hot.device != view_->id.value) return Refusal::kWrongDevice;
+  if (!view_->up()) return Refusal::kDeviceDown;
+  if (hot.tier != Tier::kDevice) return Refusal::kOnHost;
   if (info_.kind != ModelKind::kDecoder || hot.known_tokens - hot.scheduled_tokens != 1 ||
       hot.scheduled_tokens < hot.prompt_tokens) {
     return Refusal::kNotDecoding;
   }
   if (hot.scheduled_tokens > memory_.Capacity(hot)) return Refusal::kNoCapacity;
   if (const Refusal why = CheckQueueForJoin(id, hot); why != Refusal::kNone) return why;
+  if (core_->models > 1) {
+    const ModelId model = core_->requests.cold(id).model;
+    if (!view_->loaded(model)) return Refusal::kNotLoaded;
+    if (standing_.size() > 0 && model != standing_model_) return Refusal::kMixedModels;
+    standing_model_ = model;
+  }
   sender_.Send({.kind = CommandKind::kJoin, .request = id, .context_tokens = hot.scheduled_tokens});
   standing_.Join(id);
   view_->standing = standing_.size();
@@ -152,7 +160,8 @@ const PlanDone& DeviceDriver::DroppedDone(PlanId id) {
   // Nothing has held them since it was dropped: some may have ended and gone.
   std::erase_if(plan.entries,
                 [&](const Entry& entry) { return !core_->requests.live(entry.request.value); });
-  done_ = {id, view_->id, plan.why, 0, core_->now, core_->now, plan.entries, {}};
+  const Time start = plan.steps_done > 0 ? plan.start : core_->now;
+  done_ = {id, view_->id, plan.why, plan.steps_done, start, core_->now, plan.entries, {}};
   return done_;
 }
 
@@ -172,8 +181,10 @@ void DeviceDriver::Submit(PlanId id, PlanRecord& plan, std::uint32_t standing_gr
     standing_.OnStepSubmitted();
   }
   memory_.OnStepSubmitted();
+  view_->step_started = core_->issue;
   sender_.Send({.kind = CommandKind::kStep,
                 .standing = plan.standing,
+                .request = plan.model.value,
                 .tokens = plan.padding_tokens,
                 .plan = id,
                 .step = plan.steps_done,
@@ -225,7 +236,8 @@ bool DeviceDriver::OnStepDone(const DeviceReply& reply) {
   PlanRecord& plan = *running_;
   const std::uint32_t steps_done = ++plan.steps_done;
   ++core_->steps;
-  ++core_->progress;
+  const std::uint64_t progress = core_->progress;
+  core_->progress += plan.standing && standing_.size() > 0;  // they make tokens
   memory_.OnStepEnded();
   if (steps_done == 1) plan.start = reply.start;
   if (plan.standing) {
@@ -236,6 +248,7 @@ bool DeviceDriver::OnStepDone(const DeviceReply& reply) {
   for (std::size_t i = 0; i < plan.entries.size(); ++i) {
     BookEntry(plan.entries[i], plan.marks[i], reply);
   }
+  core_->idle_steps = core_->progress == progress ? core_->idle_steps + 1 : 0;
   const bool finishes = !finished_ids_.empty();
   if (finishes) FinishRequests(reply.end);
   if (core_->wants.steps) [[unlikely]]
@@ -267,6 +280,11 @@ void DeviceDriver::BookEntry(const Entry& entry, const EntryMark& mark, const De
   RequestFate& fate = core_->requests.fate(id);
   fate.first_start = std::min(fate.first_start, reply.start);
   fate.last_device = view_->id.value;
+  const std::uint32_t computed = mark.context_tokens + entry.tokens;
+  if (computed > fate.most_computed_tokens) {
+    fate.most_computed_tokens = computed;
+    ++core_->progress;
+  }
   if (info_.kind == ModelKind::kOneShot) {
     finished_ids_.push_back(id);
   } else if (mark.samples) {
@@ -289,7 +307,12 @@ void DeviceDriver::FinishRequests(Time end) {
   std::sort(finished_ids_.begin(), finished_ids_.end());
   for (const std::uint32_t id : finished_ids_) {
     Detach(id);
-    core_->EndRequest(id, EndReason::kCompleted, end);
+    RequestHot& hot = core_->requests.hot(id);
+    if (hot.hold) [[unlikely]] {
+      hot.state = RequestState::kHeld;
+    } else {
+      core_->EndRequest(id, EndReason::kCompleted, end);
+    }
     finished_.push_back({id});
   }
   finished_ids_.clear();
@@ -310,6 +333,7 @@ void DeviceDriver::RecordStep(const DeviceReply& reply) {
   record.free_blocks = view_->free_blocks;
   record.predicted_ns = reply.predicted_ns;
   record.compute_ns = reply.compute_ns;
+  record.decision_ns = reply.step == 0 ? running_->decision_ns : -1;
   core_->recorder->OnStep(record);
 }
 

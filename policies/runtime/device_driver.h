@@ -11,6 +11,7 @@
 #define SCHEDTWIN_POLICIES_RUNTIME_DEVICE_DRIVER_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "policies/profile/step_time.h"
@@ -30,13 +31,15 @@ class DeviceDriver {
 
   const DeviceInfo& info() const { return info_; }
   DeviceMemory& memory() { return memory_; }
+  CommandSender& sender() { return sender_; }
   const StandingSet& standing() const { return standing_; }
+  DeviceState state() const { return view_->state; }
 
   // Decisions; World has logged nothing yet, and logs the answer.
   Launched Launch(const Plan& plan);
   Launched Amend(PlanId id, const Plan& replacement);
   Refusal Withdraw(PlanId id);
-  Refusal Cut(PlanId id);
+  Refusal Abort(PlanId id, AbortAt where);
   Refusal Join(std::uint32_t id);
   Refusal Leave(std::uint32_t id);
   /// Takes a request out of the plans that have not started, and their promises back.
@@ -55,6 +58,18 @@ class DeviceDriver {
   /// above).
   bool Continue();
   bool continuing() const { return continuing_; }
+  /// Books a step that was cut and made nothing: its plan has ended, as above.
+  void OnStepAborted(const DeviceReply& reply);
+  /// The device has failed: ends every plan, dissolves the standing set. What requests have on the
+  /// device is the caller's to drop.
+  void Fail();
+  /// True once after Fail, of the answer to the step that ran then.
+  bool TakeLostReply() { return std::exchange(lost_reply_, false); }
+  bool lost_reply() const { return lost_reply_; }
+  /// What the decision took by which the last plan was launched, if one was in this callback.
+  void NoteDecision(Duration took);
+  /// True if a plan or a member of the standing set needs the model.
+  bool Uses(ModelId model) const;
   /// What ended last, or what dropped plan `id` is to be reported as.
   const PlanDone& done() const { return done_; }
   const PlanDone& DroppedDone(PlanId id);
@@ -74,6 +89,11 @@ class DeviceDriver {
 
   Launched Check(const Plan& plan);
   Launched CheckEntry(const Plan& plan, const Entry& entry, std::uint32_t index);
+  /// Of the entry; `model` is that of the entries before it, and becomes its own.
+  Refusal CheckModel(const Entry& entry, ModelId* model) const;
+  ModelId ModelOf(const Plan& plan) const;
+  /// Takes back what the step in flight has promised.
+  void RollBackStep(PlanRecord& plan);
   void Promise(PlanRecord& plan);
   void Unpromise(PlanRecord& plan);
   void UnpromiseEntry(const Entry& entry, const EntryMark& mark);
@@ -107,6 +127,8 @@ class DeviceDriver {
   DeviceInfo info_;
   DeviceView* view_;
   const StepTimeModel* model_;
+  ModelId standing_model_ = {0};
+  bool lost_reply_ = false;
   CommandSender sender_;
   StandingSet standing_;
   DeviceMemory memory_;

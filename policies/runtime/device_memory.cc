@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "policies/runtime/check.h"
+#include "policies/runtime/operations.h"
 
 namespace schedtwin {
 
@@ -12,7 +13,8 @@ DeviceMemory::DeviceMemory(RunCore* core, DeviceView* view, StandingSet* standin
       view_(view),
       standing_(standing),
       sender_(sender),
-      pool_(view->total_blocks, view->block_tokens, identify) {
+      pool_(view->total_blocks, view->block_tokens, identify),
+      host_(view->host_blocks, view->block_tokens, identify) {
   Sync();
 }
 
@@ -34,9 +36,13 @@ bool DeviceMemory::Reserve(RequestId request, std::uint32_t tokens) {
 }
 
 Refusal DeviceMemory::TryReserve(std::uint32_t id, std::uint32_t tokens) {
-  if (!core_->requests.live(id)) return Refusal::kUnknownRequest;
+  if (const Refusal why = core_->requests.WhyNot(id); why != Refusal::kNone) return why;
   RequestHot& hot = core_->requests.hot(id);
   if (hot.state == RequestState::kStanding) return Refusal::kDuplicateEntry;
+  if (hot.tier != Tier::kDevice) return Refusal::kOnHost;
+  if (view_->state != DeviceState::kUp && hot.device != view_->id.value)
+    return Refusal::kDeviceDown;
+  if (!view_->up()) return Refusal::kDeviceDown;
   if (hot.device != view_->id.value &&
       (HeldByDevice(hot) || (hot.device != DeviceId::kNone && in_transaction()))) {
     return Refusal::kWrongDevice;
@@ -55,11 +61,17 @@ Refusal DeviceMemory::TryReserve(std::uint32_t id, std::uint32_t tokens) {
   return Refusal::kNone;
 }
 
+bool DeviceMemory::MayRelease(std::uint32_t id) const {
+  const RequestHot& hot = core_->requests.hot(id);
+  if (hot.state == RequestState::kStanding || hot.in_flight > 0) return false;
+  if (hot.device != view_->id.value || core_->requests.fate(id).operation.valid()) return false;
+  const bool staged = core_->requests.fate(id).staged.valid();
+  return (hot.tier == Tier::kDevice && !staged) || !in_transaction();
+}
+
 bool DeviceMemory::Release(RequestId request) {
   const std::uint32_t id = request.value;
-  const bool may =
-      core_->requests.live(id) && core_->requests.hot(id).state != RequestState::kStanding &&
-      core_->requests.hot(id).in_flight == 0 && core_->requests.hot(id).device == view_->id.value;
+  const bool may = core_->requests.WhyNot(id) == Refusal::kNone && MayRelease(id);
   Log(DecisionCode::kRelease, id, 0, may ? Refusal::kNone : Refusal::kBadArgument);
   if (!may) return false;
   if (open_ > 0) {
@@ -72,10 +84,25 @@ bool DeviceMemory::Release(RequestId request) {
 
 void DeviceMemory::Drop(std::uint32_t id) {
   RequestHot& hot = core_->requests.hot(id);
-  if (hot.owned_blocks > 0) pool_.Give(id, hot.owned_blocks);
+  const RequestFate& fate = core_->requests.fate(id);
+  if (fate.operation.valid() || fate.staged.valid()) [[unlikely]]
+    core_->operations->Abandon(id);
+  if (hot.owned_blocks > 0) GiveFor(id, hot.tier, hot.owned_blocks);
+  hot.tier = Tier::kDevice;
   hot.owned_blocks = 0;
   hot.scheduled_tokens = 0;
   ++hot.epoch;  // what plans in flight have promised of its KV no longer holds
+  Sync();
+}
+
+bool DeviceMemory::TakeFor(std::uint32_t id, Tier tier, std::uint32_t blocks) {
+  const bool taken = (tier == Tier::kDevice ? pool_ : host_).Take(id, blocks);
+  Sync();
+  return taken;
+}
+
+void DeviceMemory::GiveFor(std::uint32_t id, Tier tier, std::uint32_t blocks) {
+  (tier == Tier::kDevice ? pool_ : host_).Give(id, blocks);
   Sync();
 }
 

@@ -40,8 +40,15 @@ class DeviceMemory final : public Memory {
   void GrowStanding(std::uint32_t blocks);
   /// One more block for a listed request. REQUIRES: it fits.
   void GrowListed(std::uint32_t id);
-  /// Gives back all of a request's blocks and forgets what was computed of it.
+  /// Gives back all of a request's blocks, wherever they lie, and forgets what was computed of it.
   void Drop(std::uint32_t id);
+  // What operations take and give on a request's behalf, in either tier; the request's own books
+  // are theirs to keep. Take is false, and nothing changes, if too few are free.
+  bool TakeFor(std::uint32_t id, Tier tier, std::uint32_t blocks);
+  void GiveFor(std::uint32_t id, Tier tier, std::uint32_t blocks);
+  const KvPool& pool(Tier tier) const { return tier == Tier::kDevice ? pool_ : host_; }
+  /// Tells the device the request's whole block table.
+  void AnnounceAll(std::uint32_t id) { Announce(id, 0); }
   void OnStepSubmitted() { pool_.OnStepSubmitted(); }
   void OnStepEnded() {
     if (pool_.OnStepEnded()) Sync();
@@ -61,8 +68,10 @@ class DeviceMemory final : public Memory {
   void Sync() {
     view_->free_blocks = pool_.free_blocks();
     view_->fenced_blocks = pool_.fenced_blocks();
+    view_->host_free_blocks = host_.free_blocks();
   }
   Refusal TryReserve(std::uint32_t id, std::uint32_t tokens);
+  bool MayRelease(std::uint32_t id) const;
   void UndoTo(std::uint32_t entries);
   /// Tells the device the request's block table from block `from` on, where blocks are told apart.
   void Announce(std::uint32_t id, std::uint32_t from);
@@ -73,6 +82,7 @@ class DeviceMemory final : public Memory {
   StandingSet* standing_;
   CommandSender* sender_;
   KvPool pool_;
+  KvPool host_;  ///< never fenced: no step reads it
   std::vector<Undo> undo_;
   std::uint32_t open_ = 0;
 };

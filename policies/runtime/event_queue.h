@@ -21,7 +21,13 @@ enum class EventKind : std::uint8_t {
   kArrival,       ///< `index` of the source
   kPlanStarting,  ///< late binding; `word` is the plan
   kPlanRetry,     ///< the window of the plan `word` opens; `index` of the device
-  kPlanDropped,   ///< missed or empty; `word` is the plan
+  kPlanDropped,   ///< missed, empty or failed; `word` is the plan
+  kOperation,     ///< `word` is the operation that has ended
+  kDeviceChange,  ///< of device `index`; `word` is the change
+  kFault,         ///< `index` of the run's faults; `word`: 0 begins, 1 ends
+  kReportTaken,   ///< device `index` writes a report
+  kReport,        ///< and here it is, the oldest that is on its way
+  kCancel,        ///< of request `word`; `index` is by whom
 };
 
 struct Event {

@@ -36,6 +36,8 @@ enum class EventCode : std::uint8_t {
   kOperationTimes = 14,  ///< a: operation, b: start, c: end, of a measured one
   kStepAborted = 15,     ///< as kStepTimes, of a step that was cut
   kOperationAborted = 16,  ///< as kOperationTimes, of one that was cancelled
+  kReportTaken = 17,       ///< a: device
+  kFault = 18,             ///< a: device, b: 0 begins, 1 ends
 };
 
 /// Decisions; c holds the answer (a Refusal) in its low byte unless it says otherwise. Timers are

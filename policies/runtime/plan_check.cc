@@ -18,6 +18,8 @@ Launched DeviceDriver::Launch(const Plan& plan) {
   record.state = PlanState::kQueued;
   record.steps_done = 0;
   record.cut = false;
+  record.model = ModelOf(plan);
+  record.decision_ns = -1;
   record.Take(plan);
   Promise(record);
   queue_.push_back(answer.id);
@@ -40,9 +42,14 @@ Launched DeviceDriver::Check(const Plan& plan) {
   ++core_->plan_serial;
   std::uint64_t tokens = plan.padding_tokens;
   if (plan.standing) tokens += standing_.size();
+  ModelId model = plan.standing && standing_.size() > 0 ? standing_model_ : ModelId{};
   for (std::uint32_t i = 0; i < plan.entries.size(); ++i) {
     const Launched answer = CheckEntry(plan, plan.entries[i], i);
     if (!answer.ok()) return answer;
+    if (core_->models > 1) [[unlikely]] {
+      const Refusal why = CheckModel(plan.entries[i], &model);
+      if (why != Refusal::kNone) return {{}, why, i};
+    }
     tokens += plan.entries[i].tokens;
   }
   if (info_.max_step_tokens > 0 && tokens > info_.max_step_tokens) {
@@ -58,14 +65,18 @@ Launched DeviceDriver::Check(const Plan& plan) {
 Launched DeviceDriver::CheckEntry(const Plan& plan, const Entry& entry, std::uint32_t index) {
   const auto refuse = [&](Refusal why) { return Launched{{}, why, index}; };
   const std::uint32_t id = entry.request.value;
-  if (!core_->requests.live(id)) return refuse(Refusal::kUnknownRequest);
+  if (const Refusal why = core_->requests.WhyNot(id); why != Refusal::kNone) return refuse(why);
   const RequestHot& hot = core_->requests.hot(id);
   RequestFate& fate = core_->requests.fate(id);
   if (hot.state == RequestState::kStanding || fate.plan_serial == core_->plan_serial) {
     return refuse(Refusal::kDuplicateEntry);
   }
   fate.plan_serial = core_->plan_serial;
-  if (hot.device != view_->id.value && HeldByDevice(hot)) return refuse(Refusal::kWrongDevice);
+  if (hot.device != view_->id.value) {
+    if (HeldByDevice(hot)) return refuse(Refusal::kWrongDevice);
+    if (view_->state == DeviceState::kDraining) return refuse(Refusal::kDeviceDown);
+  }
+  if (hot.tier != Tier::kDevice) return refuse(Refusal::kOnHost);
   const std::uint32_t left = hot.known_tokens - hot.scheduled_tokens;
   if (entry.tokens == 0 || entry.tokens > left) return refuse(Refusal::kWrongTokens);
   if (info_.kind == ModelKind::kOneShot) {
@@ -79,6 +90,32 @@ Launched DeviceDriver::CheckEntry(const Plan& plan, const Entry& entry, std::uin
     return refuse(Refusal::kNoCapacity);
   }
   return {};
+}
+
+Refusal DeviceDriver::CheckModel(const Entry& entry, ModelId* model) const {
+  const ModelId own = core_->requests.cold(entry.request.value).model;
+  if (!view_->loaded(own)) return Refusal::kNotLoaded;
+  if (model->valid() && own != *model) return Refusal::kMixedModels;
+  *model = own;
+  return Refusal::kNone;
+}
+
+ModelId DeviceDriver::ModelOf(const Plan& plan) const {
+  if (core_->models == 1) return {0};
+  if (plan.entries.empty()) return standing_model_;
+  return core_->requests.cold(plan.entries[0].request.value).model;
+}
+
+void DeviceDriver::NoteDecision(Duration took) {
+  if (core_->to_start.empty() || core_->to_start.back() != view_->id.value || queue_.empty())
+    return;
+  core_->plans.Find(queue_.back())->decision_ns = took.ns();
+}
+
+bool DeviceDriver::Uses(ModelId model) const {
+  if (standing_.size() > 0 && standing_model_ == model) return true;
+  return std::any_of(queue_.begin(), queue_.end(),
+                     [&](PlanId id) { return core_->plans.Find(id)->model == model; });
 }
 
 void DeviceDriver::Promise(PlanRecord& plan) {
@@ -166,6 +203,7 @@ Launched DeviceDriver::Amend(PlanId id, const Plan& replacement) {
   answer.id = id;
   if (answer.ok()) {
     plan->Take(replacement);
+    plan->model = ModelOf(replacement);
     core_->to_start.push_back(view_->id.value);  // its window may be open by now
   }
   Promise(*plan);
@@ -182,13 +220,6 @@ Refusal DeviceDriver::Withdraw(PlanId id) {
   view_->queued = static_cast<std::uint32_t>(queue_.size());
   core_->plans.Remove(id);
   core_->to_start.push_back(view_->id.value);  // the plan behind it may start
-  return Refusal::kNone;
-}
-
-Refusal DeviceDriver::Cut(PlanId id) {
-  PlanRecord* plan = core_->plans.Find(id);
-  if (plan == nullptr || plan->state != PlanState::kRunning) return Refusal::kUnknownPlan;
-  plan->cut = true;
   return Refusal::kNone;
 }
 

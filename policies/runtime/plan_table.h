@@ -36,6 +36,8 @@ struct PlanRecord {
   bool standing = false;
   bool late_binding = false;
   bool cut = false;
+  ModelId model = {0};
+  std::int64_t decision_ns = -1;  ///< what launching it took
   std::uint32_t max_steps = 1;
   std::uint32_t padding_tokens = 0;
   std::uint32_t steps_done = 0;

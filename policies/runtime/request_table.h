@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "policies/api/context.h"
+#include "policies/api/plan.h"
 #include "policies/api/request.h"
 
 namespace schedtwin {
@@ -26,6 +27,10 @@ struct RequestFate {
   std::uint32_t recomputed_tokens = 0;
   std::uint64_t plan_serial = 0;  ///< the last plan that was found to name it
   std::uint32_t last_device = DeviceId::kNone;
+  std::uint32_t most_computed_tokens = 0;  ///< of prompt and output, ever; less is no progress
+  OpId operation;                          ///< that moves its KV, or a stage of it
+  OpId staged;     ///< the stage that was done last: what it has brought over
+  TimerId cancel;  ///< when the client leaves, or its deadline
 };
 
 /// True if something of the request is on its device, or on its way: it cannot go elsewhere as it
@@ -56,6 +61,13 @@ class RequestTable {
   bool holds(std::uint32_t id) const { return hot_[id & mask_].id == id; }
   bool live(std::uint32_t id) const {
     return holds(id) && hot_[id & mask_].state != RequestState::kEnded;
+  }
+  /// Why a decision cannot work on the request, whatever it is: it is over, or on its way.
+  Refusal WhyNot(std::uint32_t id) const {
+    if (!live(id)) return Refusal::kUnknownRequest;
+    const RequestState state = hot_[id & mask_].state;
+    if (state == RequestState::kHeld) return Refusal::kEnded;
+    return state == RequestState::kMoving ? Refusal::kMoving : Refusal::kNone;
   }
   RequestHot& hot(std::uint32_t id) { return hot_[id & mask_]; }
   const RequestHot& hot(std::uint32_t id) const { return hot_[id & mask_]; }

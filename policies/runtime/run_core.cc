@@ -25,7 +25,9 @@ void RunCore::EndRequest(std::uint32_t id, EndReason reason, Time end) {
   const RequestHot& hot = requests.hot(id);
   const RequestCold& cold = requests.cold(id);
   const RequestFate& fate = requests.fate(id);
-  SCHEDTWIN_CHECK(hot.state == RequestState::kWaiting && hot.owned_blocks == 0);
+  SCHEDTWIN_CHECK(hot.state == RequestState::kWaiting || hot.state == RequestState::kHeld);
+  SCHEDTWIN_CHECK(hot.owned_blocks == 0);
+  if (fate.cancel.valid() && events.Cancel(fate.cancel)) --cancels_to_come;
   outcome.AddRequest(HashWords(
       {id, static_cast<std::uint64_t>(reason) | (std::uint64_t{cold.preemptions} << 8),
        hot.output_tokens, fate.token_hash, static_cast<std::uint64_t>(fate.first_token.ns()),
@@ -47,6 +49,8 @@ void RunCore::EndRequest(std::uint32_t id, EndReason reason, Time end) {
     record.priority = cold.spec.priority;
     record.preemptions = cold.preemptions;
     record.recomputed_tokens = fate.recomputed_tokens;
+    record.cached_tokens = cold.cached_tokens;
+    record.model = cold.model;
     record.device = {fate.last_device};
     record.arrival = cold.spec.arrival;
     record.admitted = fate.admitted;

@@ -77,7 +77,10 @@ class TurnSet {
 
 struct RunCore {
   Time now;
+  Time thread_free;  ///< when the policy's thread has paid for its decisions
+  Time issue;        ///< when what is sent to a device now leaves: the later of the two
   ModelKind kind = ModelKind::kDecoder;
+  std::uint32_t models = 1;
   RequestTable requests;
   PlanTable plans;
   EventQueue events;
@@ -90,6 +93,7 @@ struct RunCore {
   std::uint64_t sequence = 0;
   std::uint64_t plan_serial = 0;  ///< counts checks of plans
   std::uint32_t timers_armed = 0;
+  std::uint32_t cancels_to_come = 0;
 
   std::vector<SourceState> sources;
   std::uint32_t open_sources = 0;  ///< not dry yet
@@ -99,15 +103,30 @@ struct RunCore {
   std::uint64_t steps = 0;
   std::uint64_t preemptions = 0;
   Time last_end;
-  std::uint64_t progress = 0;  ///< grows whenever a request gets on; stalls are seen by it
+  std::uint64_t progress = 0;    ///< grows whenever a request gets on; stalls are seen by it
+  std::uint64_t idle_steps = 0;  ///< in a row, that got none on
   std::uint32_t open_transactions = 0;
   std::uint64_t ended[6] = {};  ///< requests by EndReason
 
+  class Operations* operations = nullptr;
   std::vector<std::uint32_t> to_start;  ///< devices that got a plan in this callback
   TurnSet turns;
 
   TimerId Push(Time when, EventClass event_class, std::uint32_t entity, const Event& event) {
     return events.Push(when, OrderWord(event_class, entity, sequence++, tie_seed), event);
+  }
+  void LatchNow(Time time) {
+    now = time;
+    issue = thread_free > time ? thread_free : time;
+  }
+  /// The policy's thread takes that long for what it is about to decide.
+  void Think(Duration took) {
+    thread_free = issue + took;
+    issue = thread_free;
+  }
+  void PushChange(std::uint32_t device, DeviceChange change) {
+    Push(now, EventClass::kDeviceChange, device,
+         {EventKind::kDeviceChange, device, static_cast<std::uint64_t>(change)});
   }
   /// Records and digests the end of a request that is on no device any more.
   void EndRequest(std::uint32_t id, EndReason reason, Time end);

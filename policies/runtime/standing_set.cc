@@ -78,7 +78,7 @@ void StandingSet::Leave(std::uint32_t id) {
     fate.last_token = last_end_;
   }
   if (promised > done) {
-    departed_.push_back({id, hot.joined_step + done, clock_->submitted});
+    departed_.push_back({id, hot.joined_step + done, clock_->submitted, hot.epoch});
     changes_in_flight_ = true;
     ++hot.in_flight;
   }
@@ -127,6 +127,20 @@ void StandingSet::SettleChanges(std::uint32_t step, std::vector<DepartedToken>* 
   }
   std::erase_if(departed_, [&](const Departed& gone) { return gone.until == clock_->done; });
   changes_in_flight_ = !joined_in_flight_.empty() || !departed_.empty();
+}
+
+void StandingSet::OnStepAborted() {
+  SCHEDTWIN_CHECK(members_.empty() && clock_->submitted - clock_->done == 1);
+  for (const Departed& gone : departed_) {
+    RequestHot& hot = requests_->hot(gone.id);
+    --hot.in_flight;
+    if (!requests_->live(gone.id)) continue;
+    --hot.known_tokens;
+    if (hot.epoch == gone.epoch) --hot.scheduled_tokens;
+  }
+  departed_.clear();
+  changes_in_flight_ = false;
+  ++clock_->done;
 }
 
 void StandingSet::LinkFinish(std::uint32_t id) {

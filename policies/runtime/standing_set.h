@@ -57,6 +57,14 @@ class StandingSet {
       }
     }
   }
+  /// The step in flight was cut and made nothing: those who left while it ran get its promises
+  /// back. REQUIRES: one step in flight; no members.
+  void OnStepAborted();
+  /// Those who left while the step in flight ran.
+  template <class Visit>
+  void ForEachDeparted(Visit visit) const {
+    for (const Departed& gone : departed_) visit(gone.id);
+  }
   /// Blocks that a member owns now, those the set has grown for it included.
   std::uint32_t OwnedBlocks(std::uint32_t id) const;
 
@@ -88,6 +96,7 @@ class StandingSet {
     std::uint32_t id;
     std::uint32_t from;   ///< the first step in flight that has it
     std::uint32_t until;  ///< submitted count when it left
+    std::uint8_t epoch;   ///< of the request, then
   };
   struct Joined {
     std::uint32_t id;

@@ -19,6 +19,9 @@ class TimeSource {
   /// True if a message may still come when nothing is planned: a step runs, or a client may send a
   /// request. A worker that has nothing to do does not count.
   virtual bool MayWake() const = 0;
+  /// CPU time of the policy's thread so far, by which decisions are measured; negative: nobody
+  /// measures (simulation).
+  virtual Duration ThreadTime() const { return Duration::Nanos(-1); }
 };
 
 }  // namespace schedtwin

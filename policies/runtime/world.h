@@ -30,7 +30,10 @@ namespace schedtwin {
 
 struct RunCore;
 class DeviceDriver;
+class Fleet;
 class LengthPredictor;
+class Operations;
+class Reports;
 
 /// A model that devices can load; requests ask for it by its place in the run's list.
 struct ModelInfo {
@@ -119,6 +122,9 @@ class World final : private Context, public ReplySink {
   void CheckInvariants() const;
 
  private:
+  /// Later than this the run ends: sums of times stay far from overflow.
+  static constexpr Time kLastInstant = Time::Nanos(std::int64_t{1} << 62);
+
   class ActionsFacet;
   class ServicesFacet;
   class ClockFacet;
@@ -134,7 +140,19 @@ class World final : private Context, public ReplySink {
   void DeliverReply(std::uint32_t device);
   void DeliverPlanStarting(std::uint32_t device, PlanId plan);
   void DeliverDone(DeviceDriver& driver, const PlanDone& done);
+  void DeliverTimer(std::uint64_t tag);
+  void DeliverOperation(OpId operation);
+  void DeliverCancel(std::uint32_t request, CancelBy by);
+  void DeliverReport(std::uint32_t device);
+  void DeliverSlotFree(std::uint32_t device);
+  /// Something has happened that by itself gets no request on.
+  void CountIdle();
+  /// When its client leaves, or its deadline, if that is to end it.
+  void PlanCancel(RequestId id, const RequestSpec& spec);
+  RequestId ParentOf(std::uint32_t source, const RequestSpec& spec) const;
   void AfterCallback();
+  /// Rolls back what a callback has left open.
+  void CloseTransactions();
   void PullSource(std::uint32_t source);
   bool Finished() const;
   /// True if no arrival and no plan is on its way: nothing but the policy's timers.
@@ -153,7 +171,13 @@ class World final : private Context, public ReplySink {
   std::vector<StandingClock> clocks_;
   std::vector<std::unique_ptr<DeviceDriver>> drivers_;
   std::vector<Memory*> memory_facets_;
-  std::vector<DeviceReply> inbox_;  ///< by device
+  std::vector<DeviceReply> inbox_;     ///< by device: the end of its step
+  std::vector<TimerId> reply_events_;  ///< by device: that it will be told
+  std::unique_ptr<Operations> operations_;
+  std::unique_ptr<Fleet> fleet_;
+  std::unique_ptr<Reports> reports_;
+  std::vector<std::vector<RequestId>> ids_;  ///< by source and its index; one source needs none
+  std::vector<std::uint64_t> decisions_;     ///< by device: slots offered, for draws of their cost
   ModelKind kind_ = ModelKind::kDecoder;
   std::uint32_t max_model_len_tokens_ = 0;  ///< what a request may have at most; 0: no limit
   std::uint32_t max_step_tokens_ = 0;

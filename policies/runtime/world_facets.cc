@@ -50,7 +50,7 @@ Refusal World::ActionsFacet::TryFinish(RequestId request, EndReason reason) {
   if (!core_->requests.live(request.value)) return Refusal::kEnded;
   if (reason == EndReason::kCompleted) return Refusal::kBadArgument;
   DeviceDriver* driver = Driver({core_->requests.hot(request.value).device});
-  if (driver != nullptr) {
+  if (driver != nullptr && core_->requests.hot(request.value).state != RequestState::kHeld) {
     if (driver->memory().in_transaction()) return Refusal::kBadArgument;
     driver->Detach(request.value);
   }
@@ -66,16 +66,22 @@ Refusal World::ActionsFacet::Route(RequestId request, DeviceId device, DeviceId 
 
 Refusal World::ActionsFacet::TryRoute(RequestId request, DeviceId device, DeviceId decode_device,
                                       ModelId variant) {
-  if (!core_->requests.live(request.value)) return Refusal::kUnknownRequest;
-  if (Driver(device) == nullptr) return Refusal::kUnknownDevice;
-  if (decode_device.valid() && decode_device != device) return Refusal::kUnsupported;
-  if (variant.valid() && variant != core_->requests.cold(request.value).spec.model) {
-    return Refusal::kUnsupported;
-  }
+  if (const Refusal why = core_->requests.WhyNot(request.value); why != Refusal::kNone) return why;
+  DeviceDriver* const driver = Driver(device);
+  if (driver == nullptr) return Refusal::kUnknownDevice;
+  if (decode_device.valid() && Driver(decode_device) == nullptr) return Refusal::kUnknownDevice;
+  if (variant.valid() && variant.value >= core_->models) return Refusal::kBadArgument;
   RequestHot& hot = core_->requests.hot(request.value);
-  if (hot.device != device.value && HeldByDevice(hot)) return Refusal::kWrongDevice;
-  if (hot.device != device.value && core_->open_transactions > 0) return Refusal::kBadArgument;
+  RequestCold& cold = core_->requests.cold(request.value);
+  const bool moves = hot.device != device.value;
+  const bool changes = variant.valid() && variant != cold.model;
+  if (moves && HeldByDevice(hot)) return Refusal::kWrongDevice;
+  if (moves && driver->state() != DeviceState::kUp) return Refusal::kDeviceDown;
+  if (changes && HeldByDevice(hot)) return Refusal::kModelInUse;
+  if ((moves || changes) && core_->open_transactions > 0) return Refusal::kBadArgument;
   hot.device = device.value;
+  cold.decode_device = decode_device;
+  if (variant.valid()) cold.model = variant;
   return Refusal::kNone;
 }
 
@@ -85,34 +91,56 @@ Refusal World::ActionsFacet::Preempt(RequestId request, PreemptMode mode) {
 }
 
 Refusal World::ActionsFacet::TryPreempt(RequestId request, PreemptMode mode) {
-  if (mode == PreemptMode::kSwap) return Refusal::kUnsupported;
-  if (!core_->requests.live(request.value)) return Refusal::kUnknownRequest;
+  if (const Refusal why = core_->requests.WhyNot(request.value); why != Refusal::kNone) return why;
   RequestHot& hot = core_->requests.hot(request.value);
   DeviceDriver* driver = Driver({hot.device});
   if (driver == nullptr) return Refusal::kWrongDevice;
   if (driver->info().kind == ModelKind::kOneShot) return Refusal::kUnsupported;
   if (driver->memory().in_transaction()) return Refusal::kBadArgument;
-  if (mode == PreemptMode::kPause) {
-    const Refusal left = driver->Leave(request.value);
-    if (left != Refusal::kNone) return left;
-  } else {
-    if (hot.state == RequestState::kStanding) driver->Leave(request.value);
-    if (hot.scheduled_tokens == 0 && hot.owned_blocks == 0) return Refusal::kBadArgument;
-    if (hot.in_flight > 0) driver->Unqueue(request.value);
-    core_->requests.fate(request.value).recomputed_tokens += hot.scheduled_tokens;
-    driver->Detach(request.value);
+  Refusal answer = Refusal::kNone;
+  switch (mode) {
+    case PreemptMode::kPause:
+      answer = driver->Leave(request.value);
+      break;
+    case PreemptMode::kSwap:
+    case PreemptMode::kSwapBlocking:
+      answer = operations_->SwapOut(request.value, mode == PreemptMode::kSwapBlocking);
+      break;
+    case PreemptMode::kRecompute:
+      if (core_->requests.fate(request.value).operation.valid()) return Refusal::kMoving;
+      if (hot.state == RequestState::kStanding) driver->Leave(request.value);
+      if (hot.scheduled_tokens == 0 && hot.owned_blocks == 0) return Refusal::kBadArgument;
+      if (hot.in_flight > 0) driver->Unqueue(request.value);
+      core_->requests.fate(request.value).recomputed_tokens += hot.scheduled_tokens;
+      driver->Detach(request.value);
+      break;
   }
+  if (answer != Refusal::kNone) return answer;
   ++core_->requests.cold(request.value).preemptions;
   ++core_->preemptions;
   return Refusal::kNone;
 }
 
 Refusal World::ActionsFacet::HoldResponse(RequestId request) {
-  return Answer(DecisionCode::kHold, request.value, 0, Refusal::kUnsupported);
+  Refusal answer = core_->requests.WhyNot(request.value);
+  if (answer == Refusal::kMoving) answer = Refusal::kNone;  // of the response, not of the KV
+  if (answer == Refusal::kNone) core_->requests.hot(request.value).hold = true;
+  return Answer(DecisionCode::kHold, request.value, 0, answer);
 }
 
 Refusal World::ActionsFacet::ReleaseResponse(RequestId request) {
-  return Answer(DecisionCode::kReleaseResponse, request.value, 0, Refusal::kUnsupported);
+  return Answer(DecisionCode::kReleaseResponse, request.value, 0, TryRelease(request));
+}
+
+Refusal World::ActionsFacet::TryRelease(RequestId request) {
+  if (!core_->requests.live(request.value)) return Refusal::kUnknownRequest;
+  RequestHot& hot = core_->requests.hot(request.value);
+  if (!hot.hold) return Refusal::kBadArgument;
+  hot.hold = false;
+  if (hot.state == RequestState::kHeld) {
+    core_->EndRequest(request.value, EndReason::kCompleted, core_->now);
+  }
+  return Refusal::kNone;
 }
 
 // ---- Actions: plans ----
@@ -164,11 +192,8 @@ Refusal World::ActionsFacet::Withdraw(PlanId plan) {
 
 Refusal World::ActionsFacet::Abort(PlanId plan, AbortAt where) {
   DeviceDriver* driver = DriverOf(plan);
-  Refusal answer = Refusal::kUnsupported;
-  if (where == AbortAt::kStep) {
-    answer = driver == nullptr ? Refusal::kUnknownPlan : driver->Cut(plan);
-  }
-  return Answer(DecisionCode::kAbort, plan.word(), static_cast<std::uint64_t>(where), answer);
+  return Answer(DecisionCode::kAbort, plan.word(), static_cast<std::uint64_t>(where),
+                driver == nullptr ? Refusal::kUnknownPlan : driver->Abort(plan, where));
 }
 
 Refusal World::ActionsFacet::Join(DeviceId device, RequestId request) {
@@ -192,14 +217,26 @@ Refusal World::ActionsFacet::Poke(DeviceId device) {
 
 // ---- Actions: placement and operations ----
 
+Started World::ActionsFacet::Answer(DecisionCode code, std::uint64_t a, std::uint64_t b,
+                                    const Started& answer) {
+  Answer(code, a, b, answer.refusal);
+  return answer;
+}
+
 Started World::ActionsFacet::Transfer(const TransferSpec& transfer) {
-  return {{},
-          Answer(DecisionCode::kTransfer, transfer.request.value, transfer.to.value,
-                 Refusal::kUnsupported)};
+  const std::uint64_t how = std::uint64_t{transfer.from.value & 0xffffffu} |
+                            std::uint64_t{transfer.to.value & 0xffffffu} << 24 |
+                            static_cast<std::uint64_t>(transfer.from_tier) << 48 |
+                            static_cast<std::uint64_t>(transfer.to_tier) << 49 |
+                            std::uint64_t{transfer.blocking} << 50 |
+                            std::uint64_t{transfer.live} << 51;
+  const std::uint64_t what = transfer.request.value | std::uint64_t{transfer.weights.value} << 32;
+  return Answer(DecisionCode::kTransfer, what, how, operations_->Transfer(transfer));
 }
 
 Refusal World::ActionsFacet::CancelOperation(OpId operation) {
-  return Answer(DecisionCode::kCancelOperation, operation.word(), 0, Refusal::kUnsupported);
+  return Answer(DecisionCode::kCancelOperation, operation.word(), 0,
+                operations_->Cancel(operation));
 }
 
 Refusal World::ActionsFacet::Pin(RequestId request, bool pinned) {
@@ -211,20 +248,21 @@ Refusal World::ActionsFacet::Evict(DeviceId device, std::uint32_t blocks) {
 }
 
 Started World::ActionsFacet::Load(DeviceId device, ModelId model) {
-  return {{}, Answer(DecisionCode::kLoad, device.value, model.value, Refusal::kUnsupported)};
+  return Answer(DecisionCode::kLoad, device.value, model.value, operations_->Load(device, model));
 }
 
 Started World::ActionsFacet::Unload(DeviceId device, ModelId model) {
-  return {{}, Answer(DecisionCode::kUnload, device.value, model.value, Refusal::kUnsupported)};
+  return Answer(DecisionCode::kUnload, device.value, model.value,
+                operations_->Unload(device, model));
 }
 
 Refusal World::ActionsFacet::Scale(std::uint32_t devices) {
-  return Answer(DecisionCode::kScale, devices, 0, Refusal::kUnsupported);
+  return Answer(DecisionCode::kScale, devices, 0, fleet_->Scale(devices));
 }
 
 Refusal World::ActionsFacet::SetRole(DeviceId device, DeviceRole role) {
   return Answer(DecisionCode::kSetRole, device.value, static_cast<std::uint64_t>(role),
-                Refusal::kUnsupported);
+                fleet_->SetRole(device, role));
 }
 
 void World::ActionsFacet::Note(std::string_view text) {
@@ -242,13 +280,19 @@ std::optional<Duration> World::ServicesFacet::Predict(const Plan& plan) const {
   return predicted;
 }
 
-std::optional<Duration> World::ServicesFacet::TransferTime(DeviceId, DeviceId,
-                                                           std::uint32_t) const {
-  return std::nullopt;
+std::optional<Duration> World::ServicesFacet::TransferTime(DeviceId from, DeviceId to,
+                                                           std::uint32_t blocks) const {
+  if (from.value >= drivers_->size() || to.value >= drivers_->size()) return std::nullopt;
+  const Link link = operations_->LinkOf(from, to);
+  if (!link.exists()) return std::nullopt;
+  return link.TimeOf(blocks * (*drivers_)[to.value]->info().block_bytes);
 }
 
-std::optional<Duration> World::ServicesFacet::LoadTime(DeviceId, ModelId) const {
-  return std::nullopt;
+std::optional<Duration> World::ServicesFacet::LoadTime(DeviceId device, ModelId model) const {
+  if (device.value >= drivers_->size() || model.value >= core_->models) return std::nullopt;
+  const Link link = (*drivers_)[device.value]->info().load_link;
+  if (!link.exists()) return std::nullopt;
+  return link.TimeOf(operations_->BytesOf(model));
 }
 
 std::optional<std::uint32_t> World::ServicesFacet::OutputLength(RequestId request) const {

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "policies/runtime/device_driver.h"
+#include "policies/runtime/fleet.h"
+#include "policies/runtime/operations.h"
 #include "policies/runtime/run_core.h"
 #include "policies/runtime/world.h"
 
@@ -33,8 +35,9 @@ class World::ClockFacet final : public Clock {
 
 class World::ActionsFacet final : public Actions {
  public:
-  ActionsFacet(RunCore* core, const std::vector<std::unique_ptr<DeviceDriver>>* drivers)
-      : core_(core), drivers_(drivers) {}
+  ActionsFacet(RunCore* core, const std::vector<std::unique_ptr<DeviceDriver>>* drivers,
+               Operations* operations, Fleet* fleet)
+      : core_(core), drivers_(drivers), operations_(operations), fleet_(fleet) {}
 
   Refusal Finish(RequestId request, EndReason reason) override;
   Refusal Route(RequestId request, DeviceId device, DeviceId decode_device,
@@ -67,6 +70,8 @@ class World::ActionsFacet final : public Actions {
   Refusal TryFinish(RequestId request, EndReason reason);
   Refusal TryRoute(RequestId request, DeviceId device, DeviceId decode_device, ModelId variant);
   Refusal TryPreempt(RequestId request, PreemptMode mode);
+  Refusal TryRelease(RequestId request);
+  Started Answer(DecisionCode code, std::uint64_t a, std::uint64_t b, const Started& answer);
   void LogPlan(DecisionCode code, const Plan& plan, const Launched& answer);
   Refusal Answer(DecisionCode code, std::uint64_t a, std::uint64_t b, Refusal answer) {
     return core_->journal.Answer(core_->now, code, a, b, answer);
@@ -74,13 +79,15 @@ class World::ActionsFacet final : public Actions {
 
   RunCore* core_;
   const std::vector<std::unique_ptr<DeviceDriver>>* drivers_;
+  Operations* operations_;
+  Fleet* fleet_;
 };
 
 class World::ServicesFacet final : public Services {
  public:
   ServicesFacet(const RunCore* core, const std::vector<std::unique_ptr<DeviceDriver>>* drivers,
-                const LengthPredictor* lengths)
-      : core_(core), drivers_(drivers), lengths_(lengths) {}
+                const Operations* operations, const LengthPredictor* lengths)
+      : core_(core), drivers_(drivers), operations_(operations), lengths_(lengths) {}
 
   std::optional<Duration> Predict(const Plan& plan) const override;
   std::optional<Duration> TransferTime(DeviceId from, DeviceId to,
@@ -91,6 +98,7 @@ class World::ServicesFacet final : public Services {
  private:
   const RunCore* core_;
   const std::vector<std::unique_ptr<DeviceDriver>>* drivers_;
+  const Operations* operations_;
   const LengthPredictor* lengths_;
 };
 

@@ -1,9 +1,11 @@
 // FakeDevice: a device for tests of the runtime. Runs one step at a time, each as long as a
 // function says, keeps what it was asked to do, and complains (in words, `complaints`) of orders
 // that no real device could follow: a chunk whose context is not in its cache, a request named
-// twice in a step, a member that joins twice, KV in a block that somebody else has written since.
-// With `hold` set it answers only when the test says
-// so, like a device of a real-time world. Policy thread; owned by the test.
+// twice in a step, a member that joins twice, KV in a block that somebody else has written since,
+// or that is written while a copy reads or writes it, a model that is not loaded. Operations take
+// `operation_time`, all beside each other but for the blocking ones. A step is cut where it is
+// told. With `hold` set it answers only when the test says so, like a device of a real-time world.
+// Policy thread; owned by the test.
 #ifndef SCHEDTWIN_TESTS_SUPPORT_FAKE_DEVICE_H_
 #define SCHEDTWIN_TESTS_SUPPORT_FAKE_DEVICE_H_
 
@@ -30,6 +32,7 @@ struct FakeStep {
   std::vector<std::uint32_t> members;  ///< of the standing set, ascending; empty unless `standing`
   Time start;
   Time end;
+  bool aborted = false;
 
   /// Everything that makes or computes a token in this step, members included.
   std::uint64_t tokens() const {
@@ -37,6 +40,16 @@ struct FakeStep {
     for (const DeviceCommand& entry : entries) sum += entry.tokens;
     return sum;
   }
+};
+
+/// A copy, load or unload that was asked for.
+struct FakeOperation {
+  DeviceCommand command;
+  Time start;
+  Time end;
+  bool cancelled = false;
+  std::vector<std::uint32_t> from;  ///< blocks, where they have numbers
+  std::vector<std::uint32_t> to;
 };
 
 class FakeDevice final : public DevicePort {
@@ -66,7 +79,11 @@ class FakeDevice final : public DevicePort {
   std::size_t held() const { return held_.size(); }
 
   bool hold = false;
+  Duration operation_time = Duration::Nanos(25);
+  std::set<std::uint32_t> loaded = {0};  ///< models
+  std::vector<FakeDevice*> peers;  ///< all devices of the run, by number; for copies between them
   std::vector<FakeStep> steps;
+  std::vector<FakeOperation> operations;
   std::vector<std::string> complaints;
 
  private:
@@ -79,6 +96,10 @@ class FakeDevice final : public DevicePort {
       case CommandKind::kLeave:
         if (members_.erase(command.request) == 0) Complain("left, but is no member", command);
         CheckContext(command, /*may_restart=*/false);
+        if (const auto back = rolled_back_.find(command.request); back != rolled_back_.end()) {
+          cached_[command.request] = back->second;
+          rolled_back_.erase(back);
+        }
         return;
       case CommandKind::kBlock:
         tables_[command.request].resize(command.context_tokens + 1, kNoBlock);
@@ -88,13 +109,30 @@ class FakeDevice final : public DevicePort {
         if (members_.count(command.request) > 0) Complain("over, but a member", command);
         tables_.erase(command.request);
         return;
+      case CommandKind::kContent:
+        return;
+      case CommandKind::kAbort:
+        return Abort(command, now);
+      case CommandKind::kFrom:
+        return Place(&from_, command);
+      case CommandKind::kTo:
+        return Place(&to_, command);
+      case CommandKind::kCopy:
+        Copy(command, now);
+        return Operate(command, now);
+      case CommandKind::kLoad:
+        if (!loaded.insert(command.request).second) Complain("model loaded twice", command);
+        return Operate(command, now);
+      case CommandKind::kUnload:
+        if (loaded.erase(command.request) == 0) Complain("model is not loaded", command);
+        return Operate(command, now);
+      case CommandKind::kCancel:
+        return Cancel(command, now);
       case CommandKind::kEntry:
         step_.entries.push_back(command);
         return;
       case CommandKind::kStep:
         RunStep(command, now);
-        return;
-      default:
         return;
     }
   }
@@ -105,6 +143,10 @@ class FakeDevice final : public DevicePort {
     step_.standing = command.standing;
     step_.padding_tokens = command.tokens;
     if (command.entries != step_.entries.size()) Complain("miscounted entries", command);
+    if (loaded.count(command.request) == 0) Complain("model is not loaded", command);
+    if (!steps.empty() && steps.back().end > now && !hold) Complain("two steps at once", command);
+    if (!rolled_back_.empty()) Complain("members of a step that was cut stay", command);
+    now_ = now;
     std::set<std::uint32_t> named;
     for (const DeviceCommand& entry : step_.entries) {
       if (!named.insert(entry.request).second) Complain("twice in one step", entry);
@@ -165,8 +207,128 @@ class FakeDevice final : public DevicePort {
         return Complain("lost its token " + std::to_string(position), entry);
       }
       written_[slot] = entry.request;
+      if (position < entry.context_tokens) continue;
+      for (const FakeOperation& copy : operations) {
+        if (Writes(copy, table[index])) Complain("written while it is copied to", entry);
+      }
+      for (const Reading& reading : readings_) {
+        if (reading.until > now_ && Holds(reading.blocks, table[index])) {
+          Complain("written while it is copied from", entry);
+        }
+      }
     }
   }
+
+  /// A copy that goes on is writing the block.
+  bool Writes(const FakeOperation& copy, std::uint32_t block) const {
+    if (copy.command.kind != CommandKind::kCopy || copy.end <= now_) return false;
+    return static_cast<Tier>(copy.command.step) == Tier::kDevice && Holds(copy.to, block);
+  }
+  static bool Holds(const std::vector<std::uint32_t>& blocks, std::uint32_t block) {
+    return std::find(blocks.begin(), blocks.end(), block) != blocks.end();
+  }
+
+  void Place(std::vector<std::uint32_t>* blocks, const DeviceCommand& command) {
+    if (command.context_tokens != blocks->size())
+      Complain("blocks of a copy out of order", command);
+    blocks->push_back(command.tokens);
+  }
+
+  void Copy(const DeviceCommand& command, Time now) {
+    FakeDevice& source =
+        command.context_tokens == id_.value ? *this : *peers.at(command.context_tokens);
+    const auto from_tier = static_cast<Tier>(command.entries);
+    const auto to_tier = static_cast<Tier>(command.step);
+    cached_[command.request] = source.cached_[command.request];
+    if (from_.size() != to_.size()) Complain("a copy to fewer blocks or more", command);
+    if (!from_.empty() && from_.size() != command.tokens) Complain("miscounted blocks", command);
+    if (!command.blocking && from_tier == Tier::kDevice) {
+      source.readings_.push_back({command.plan, from_, now + operation_time});
+    }
+    for (std::size_t i = 0; i < from_.size() && i < to_.size(); ++i) {
+      for (std::uint32_t offset = 0; offset < info_.block_tokens; ++offset) {
+        const auto& written = source.WrittenIn(from_tier);
+        const auto from = written.find({from_[i], offset});
+        WrittenIn(to_tier)[{to_[i], offset}] = from == written.end() ? kNobody : from->second;
+      }
+    }
+  }
+
+  void Operate(const DeviceCommand& command, Time now) {
+    FakeOperation operation;
+    operation.command = command;
+    operation.start = now;
+    operation.end = now + operation_time;
+    operation.from.swap(from_);
+    operation.to.swap(to_);
+    if (command.blocking) {
+      operation.start = std::max(now, free_at_);
+      operation.end = free_at_ = operation.start + operation_time;
+    }
+    operations.push_back(operation);
+    PostOperation(operation, ReplyStatus::kOk);
+  }
+
+  void PostOperation(const FakeOperation& operation, ReplyStatus status) {
+    replies_->Post({.kind = ReplyKind::kOperationDone,
+                    .status = status,
+                    .device = id_,
+                    .plan = operation.command.plan,
+                    .start = operation.start,
+                    .end = operation.end},
+                   operation.end);
+  }
+
+  void Cancel(const DeviceCommand& command, Time now) {
+    for (FakeOperation& operation : operations) {
+      if (operation.command.plan != command.plan || operation.end <= now) continue;
+      if (operation.cancelled) Complain("cancelled twice", command);
+      operation.cancelled = true;
+      operation.end = std::max(now, operation.start);
+      for (FakeDevice* peer : peers) {
+        for (Reading& reading : peer->readings_) {
+          if (reading.operation == command.plan) reading.until = now;
+        }
+      }
+      if (operation.command.kind == CommandKind::kLoad) loaded.erase(operation.command.request);
+      if (operation.command.kind == CommandKind::kUnload) loaded.insert(operation.command.request);
+      return PostOperation(operation, ReplyStatus::kAborted);
+    }
+  }
+
+  void Abort(const DeviceCommand& command, Time now) {
+    if (steps.empty()) return;
+    FakeStep& step = steps.back();
+    if (step.plan != command.plan || step.step != command.step || step.end <= now) return;
+    if (step.aborted) return;
+    step.aborted = true;
+    // The rest of the layer, where that is asked for.
+    step.end = std::max(step.start, now) + Duration::Nanos(command.layer ? 1 : 0);
+    free_at_ = step.end;
+    for (const DeviceCommand& entry : step.entries) {
+      RollBack(entry.request, entry.context_tokens);
+    }
+    for (const std::uint32_t member : step.members) RollBack(member, cached_[member] - 1);
+    if (hold) held_.clear();
+    replies_->Post({.status = ReplyStatus::kAborted,
+                    .device = id_,
+                    .plan = command.plan,
+                    .step = command.step,
+                    .start = step.start,
+                    .end = step.end},
+                   step.end);
+  }
+
+  void RollBack(std::uint32_t request, std::uint32_t context_tokens) {
+    if (members_.count(request) > 0) {
+      rolled_back_[request] = context_tokens;
+    } else if (cached_.count(request) > 0) {
+      cached_[request] = context_tokens;
+    }
+  }
+
+  using Written = std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t>;
+  Written& WrittenIn(Tier tier) { return tier == Tier::kDevice ? written_ : host_written_; }
 
   void Complain(const std::string& what, const DeviceCommand& command) {
     complaints.push_back("request " + std::to_string(command.request) + ": " + what + " (step " +
@@ -183,7 +345,19 @@ class FakeDevice final : public DevicePort {
   std::map<std::uint32_t, std::uint32_t> cached_;  ///< tokens in the cache, by request
   static constexpr std::uint32_t kNoBlock = 0xffffffffu;
   std::map<std::uint32_t, std::vector<std::uint32_t>> tables_;  ///< blocks, by request
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> written_;  ///< by whom, by slot
+  /// A copy, of this device or another one, that reads blocks of this one.
+  struct Reading {
+    PlanId operation;
+    std::vector<std::uint32_t> blocks;
+    Time until;
+  };
+  std::vector<Reading> readings_;
+  static constexpr std::uint32_t kNobody = 0xffffffffu;
+  Written written_, host_written_;        ///< by whom, by slot
+  std::vector<std::uint32_t> from_, to_;  ///< blocks of the copy that follows
+  /// Members of a step that was cut, and what they have in the cache without it.
+  std::map<std::uint32_t, std::uint32_t> rolled_back_;
+  Time now_;
   FakeStep step_;
   Time free_at_;
   std::deque<DeviceReply> held_;

@@ -75,6 +75,20 @@ struct TestRun {
   /// For tests that need the devices before the run.
   void MakeDevices() {
     while (fakes.size() < devices) fakes.emplace_back(device, step_time);
+    for (std::size_t i = 0; i < fakes.size(); ++i) {
+      FakeDevice& fake = fakes[i];
+      fake.peers.clear();
+      for (FakeDevice& peer : fakes) fake.peers.push_back(&peer);
+      const bool there = options.devices_at_start == 0 || i < options.devices_at_start;
+      fake.loaded.clear();
+      if (there) fake.loaded.insert(0);
+      std::uint64_t bytes = 0;
+      for (std::uint32_t number = 0; number < options.models.size(); ++number) {
+        bytes += options.models[number].weights_bytes;
+        if (!there) break;
+        if (device.weights_bytes == 0 || bytes <= device.weights_bytes) fake.loaded.insert(number);
+      }
+    }
   }
 };
 
