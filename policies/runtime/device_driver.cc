@@ -35,7 +35,9 @@ Refusal DeviceDriver::Join(std::uint32_t id) {
   }
   if (hot.scheduled_tokens > memory_.Capacity(hot)) return Refusal::kNoCapacity;
   if (const Refusal why = CheckQueueForJoin(id, hot); why != Refusal::kNone) return why;
-  if (core_->models > 1) {
+  if (core_->models == 1) {
+    if (!view_->loaded({0})) return Refusal::kNotLoaded;
+  } else {
     const ModelId model = core_->requests.cold(id).model;
     if (!view_->loaded(model)) return Refusal::kNotLoaded;
     if (standing_.size() > 0 && model != standing_model_) return Refusal::kMixedModels;

@@ -408,7 +408,9 @@ Operations::Settled Operations::Settle(OpId id, OperationDone* done) {
                          id.word(), static_cast<std::uint64_t>(operation.start.ns()),
                          static_cast<std::uint64_t>(operation.end.ns()));
   }
-  const bool ok = operation.status == ReplyStatus::kOk && !operation.lost && !operation.orphan;
+  // Weights are where the device says, whatever has failed meanwhile.
+  const bool lost = operation.request.valid() && (operation.lost || operation.orphan);
+  const bool ok = operation.status == ReplyStatus::kOk && !lost;
   *done = {id, operation.kind,  operation.request, operation.model, operation.to,
            ok, operation.start, operation.end};
   Settled settled = operation.asked_by_policy ? Settled::kTold : Settled::kSilent;

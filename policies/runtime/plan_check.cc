@@ -36,6 +36,7 @@ Launched DeviceDriver::Check(const Plan& plan) {
   if (plan.latest < plan.earliest || plan.latest < core_->now) {
     return {{}, Refusal::kBadWindow, 0};
   }
+  if (core_->models == 1 && !view_->loaded({0})) return {{}, Refusal::kNotLoaded, 0};
   if (info_.kind == ModelKind::kOneShot && (plan.standing || plan.max_steps > 1)) {
     return {{}, Refusal::kNotDecoding, 0};
   }

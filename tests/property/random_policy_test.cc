@@ -25,7 +25,7 @@
 namespace schedtwin {
 namespace {
 
-constexpr std::uint64_t kSeeds = 3000;
+constexpr std::uint64_t kSeeds = 10'000;
 
 /// What kind of run a seed stands for.
 struct Shape {
@@ -41,6 +41,13 @@ struct Shape {
   std::uint32_t sense = 50;  ///< percent of actions that mean well
   std::uint64_t tie_seed = 0;
   bool real_clock = false;  ///< wakes early and late, as a clock that does not jump
+  std::uint32_t host_blocks = 0;
+  std::uint32_t start_devices = 0;
+  bool links = false;
+  std::vector<ModelInfo> models;
+  std::vector<Fault> faults;
+  Duration report_interval, report_delay, decision_cost;
+  bool deadlines = false;
 
   static Shape Of(std::uint64_t seed) {
     Rng rng(seed, "shape");
@@ -58,6 +65,22 @@ struct Shape {
     shape.sense = rng.Below(101);
     shape.tie_seed = rng.Below(4) == 0 ? 1 + rng.Below(100) : 0;
     shape.real_clock = rng.Below(3) == 0;
+    shape.links = rng.Below(4) != 0;
+    shape.host_blocks = shape.with_kv && rng.Below(2) == 0 ? rng.Below(40) : 0;
+    if (shape.devices > 1 && rng.Below(3) == 0) shape.start_devices = 1 + rng.Below(2);
+    if (rng.Below(4) == 0) shape.models = {{"small", 10}, {"middle", 20}, {"large", 40}};
+    for (std::uint32_t i = rng.Below(2) == 0 ? 0 : 1 + rng.Below(3); i > 0; --i) {
+      Fault fault;
+      fault.device = {rng.Below(shape.devices)};
+      fault.at = Time::Nanos(rng.Below(900));
+      if (rng.Below(6) != 0) fault.until = fault.at + Duration::Nanos(rng.Below(200));
+      fault.loses_requests = rng.Below(2) == 0;
+      shape.faults.push_back(fault);
+    }
+    if (rng.Below(3) == 0) shape.report_interval = Duration::Nanos(20 + rng.Below(200));
+    shape.report_delay = Duration::Nanos(rng.Below(2) * rng.Below(100));
+    if (rng.Below(4) == 0) shape.decision_cost = Duration::Nanos(1 + rng.Below(9));
+    shape.deadlines = rng.Below(2) == 0;
     return shape;
   }
 
@@ -67,6 +90,14 @@ struct Shape {
     device.total_blocks = total_blocks;
     device.block_tokens = block_tokens;
     device.max_step_tokens = max_step_tokens;
+    device.host_blocks = host_blocks;
+    device.block_bytes = 64;
+    device.layers = 4;
+    if (!models.empty()) device.weights_bytes = 45;
+    if (links) {
+      device.host_link = device.peer_link =
+          device.load_link = {Duration::Nanos(3), 100'000'000'000};
+    }
     return device;
   }
 
@@ -77,6 +108,14 @@ struct Shape {
     options.tie_seed = tie_seed;
     options.max_callbacks_per_instant = 2000;
     options.max_idle_timers = 1000;
+    options.max_idle_steps = 1000;
+    options.devices_at_start = start_devices;
+    options.models = models;
+    options.faults = faults;
+    options.report_interval = report_interval;
+    options.report_delay = report_delay;
+    options.decision_cost.fixed = decision_cost;
+    options.deadlines_cancel = deadlines;
     return options;
   }
 
@@ -89,6 +128,12 @@ struct Shape {
       RequestSpec spec = one_shot ? UnitRequest(at, rng.Below(10))
                                   : TokenRequest(at, rng.Below(24), rng.Below(16));
       if (rng.Below(4) == 0) spec.max_new_tokens = 1 + rng.Below(8);
+      if (rng.Below(8) == 0) spec.leaves = spec.arrival + Duration::Nanos(rng.Below(300));
+      if (rng.Below(6) == 0) spec.deadline = spec.arrival + Duration::Nanos(rng.Below(400));
+      if (!models.empty()) spec.model = {rng.Below(10) == 0 ? rng.Below(4) : rng.Below(2)};
+      if (!requests.empty() && rng.Below(5) == 0) {
+        spec.parent = rng.Below(static_cast<std::uint32_t>(requests.size()));
+      }
       requests.push_back(spec);
     }
     return requests;
@@ -109,10 +154,39 @@ class RandomPolicy final : public Policy {
   void OnArrival(Context& context, RequestId request) override {
     arrived_ = std::max(arrived_, request.value + 1);
     EXPECT_TRUE(unseen_.insert(request.value).second) << "arrived twice";
+    const RequestView view = context.request(request);
+    EXPECT_TRUE(!view.parent().valid() || view.parent().value < request.value);
     Callback(context);
-    if (cleared_ && context.request(request).state() != RequestState::kEnded) {
+    if (cleared_ && view.state() != RequestState::kEnded) {
       context.actions().Finish(request, EndReason::kTimedOut);
     }
+  }
+  void OnCancel(Context& context, RequestId request, CancelBy) override {
+    EXPECT_TRUE(context.live(request));
+    Callback(context);
+  }
+  void OnOperationDone(Context& context, const OperationDone& done) override {
+    EXPECT_LE(done.start, done.end);
+    EXPECT_LE(done.end, context.now());
+    ++operations;
+    if (done.ok && done.request.valid()) {
+      EXPECT_TRUE(context.live(done.request));
+      if (done.kind != OperationKind::kStage && context.live(done.request)) {
+        EXPECT_EQ(context.request(done.request).device(), done.device);
+      }
+    }
+    Callback(context);
+  }
+  void OnDeviceChange(Context& context, DeviceId device, DeviceChange change) override {
+    if (change == DeviceChange::kFailed) {
+      EXPECT_EQ(context.device(device).queued, 0u);
+    }
+    ++changes;
+    Callback(context);
+  }
+  void OnReport(Context& context, const DeviceReport& report) override {
+    EXPECT_LE(report.taken + shape_.report_delay, context.now());
+    Callback(context);
   }
   void OnTimer(Context& context, std::uint64_t tag) override {
     Callback(context);
@@ -138,7 +212,8 @@ class RandomPolicy final : public Policy {
   void OnPlanDone(Context& context, const PlanDone& done) override {
     std::uint32_t before = 0;
     for (const RequestId id : done.finished) {
-      EXPECT_EQ(context.request(id).state(), RequestState::kEnded);
+      const RequestState state = context.request(id).state();
+      EXPECT_TRUE(state == RequestState::kEnded || state == RequestState::kHeld);
       EXPECT_LE(before, id.value) << "in order of id";
       before = id.value;
     }
@@ -148,6 +223,8 @@ class RandomPolicy final : public Policy {
   }
 
   std::uint64_t callbacks() const { return callbacks_; }
+  std::uint64_t operations = 0;
+  std::uint64_t changes = 0;
 
  private:
   static constexpr std::uint64_t kTick = 998;  ///< keeps slots coming
@@ -169,7 +246,8 @@ class RandomPolicy final : public Policy {
       if (!context.live({id})) continue;
       const RequestView view = context.request({id});
       ASSERT_LE(view.scheduled_tokens(), view.known_tokens()) << id;
-      if (shape_.one_shot || view.state() == RequestState::kEnded) continue;
+      const bool over = view.state() == RequestState::kEnded || view.state() == RequestState::kHeld;
+      if (shape_.one_shot || over) continue;
       const bool idle = !view.device().valid() || context.device(view.device()).idle();
       if (view.in_flight() || (view.state() == RequestState::kStanding && !idle)) {
         ASSERT_GE(view.known_tokens(), view.prompt_tokens() + view.output_tokens()) << id;
@@ -198,7 +276,7 @@ class RandomPolicy final : public Policy {
   }
 
   void Act(Context& context) {
-    switch (rng_.Below(14)) {
+    switch (rng_.Below(16)) {
       case 0:
       case 1:
         return Launch(context, AnyDevice());
@@ -208,7 +286,7 @@ class RandomPolicy final : public Policy {
         context.actions().Withdraw(AnyPlan());
         return;
       case 4:
-        context.actions().Abort(AnyPlan(), Percent(90) ? AbortAt::kStep : AbortAt::kNow);
+        context.actions().Abort(AnyPlan(), AnyAbort());
         return;
       case 5:
       case 6:
@@ -232,23 +310,91 @@ class RandomPolicy final : public Policy {
         return;
       case 13:
         return Others(context);
+      case 14:
+        return Move(context);
+      case 15:
+        return Place(context);
+    }
+  }
+
+  AbortAt AnyAbort() {
+    if (Percent(60)) return AbortAt::kStep;
+    return Percent(50) ? AbortAt::kLayer : AbortAt::kNow;
+  }
+
+  Tier AnyTier() { return Percent(50) ? Tier::kDevice : Tier::kHost; }
+
+  /// KV from here to there.
+  void Move(Context& context) {
+    if (!operations_.empty() && Percent(15)) {
+      context.actions().CancelOperation(
+          operations_[rng_.Below(static_cast<std::uint32_t>(operations_.size()))]);
+      return;
+    }
+    TransferSpec spec;
+    spec.request = AnyRequest();
+    spec.from = AnyDevice();
+    spec.to = AnyDevice();
+    spec.from_tier = AnyTier();
+    spec.to_tier = AnyTier();
+    spec.blocking = Percent(25);
+    spec.live = Percent(25);
+    if (context.live(spec.request) && Percent(shape_.sense)) {
+      const RequestView view = context.request(spec.request);
+      spec.from = view.device();
+      spec.from_tier = view.tier();
+      if (spec.from_tier == Tier::kHost) spec.to_tier = Tier::kDevice;
+    }
+    const Started started = context.actions().Transfer(spec);
+    if (started.refusal == Refusal::kNone) operations_.push_back(started.id);
+  }
+
+  /// What is where.
+  void Place(Context& context) {
+    Actions& actions = context.actions();
+    const ModelId model = {rng_.Below(4)};
+    switch (rng_.Below(8)) {
+      case 0:
+      case 1:
+        operations_.push_back(actions.Load(AnyDevice(), model).id);
+        return;
+      case 2:
+        operations_.push_back(actions.Unload(AnyDevice(), model).id);
+        return;
+      case 3:
+        if (Percent(30)) actions.Scale(rng_.Below(shape_.devices + 2));
+        return;
+      case 4:
+        actions.SetRole(AnyDevice(), DeviceRole(rng_.Below(3)));
+        return;
+      case 5:
+        actions.HoldResponse(AnyRequest());
+        return;
+      case 6:
+        actions.ReleaseResponse(AnyRequest());
+        return;
+      case 7:
+        operations_.push_back(
+            actions.Transfer({.weights = model, .from = AnyDevice(), .to = AnyDevice()}).id);
+        return;
     }
   }
 
   void Preempt(Context& context) {
     constexpr PreemptMode kModes[] = {PreemptMode::kRecompute, PreemptMode::kPause,
-                                      PreemptMode::kSwap};
-    context.actions().Preempt(AnyRequest(), kModes[rng_.Below(3)]);
+                                      PreemptMode::kSwap, PreemptMode::kSwapBlocking};
+    context.actions().Preempt(AnyRequest(), kModes[rng_.Below(4)]);
   }
 
   void Others(Context& context) {
     switch (rng_.Below(4)) {
       case 0:
-        context.actions().Route(AnyRequest(), AnyDevice(), Percent(95) ? DeviceId{} : AnyDevice());
+        context.actions().Route(AnyRequest(), AnyDevice(), Percent(80) ? DeviceId{} : AnyDevice(),
+                                Percent(90) ? ModelId{} : ModelId{rng_.Below(4)});
         return;
       case 1:
-        context.actions().Transfer(
-            {.request = AnyRequest(), .from = AnyDevice(), .to = AnyDevice()});
+        context.services().TransferTime(AnyDevice(), AnyDevice(), rng_.Below(100));
+        context.services().LoadTime(AnyDevice(), {rng_.Below(4)});
         return;
       case 2:
         context.actions().Note("a note");
@@ -349,7 +495,18 @@ class RandomPolicy final : public Policy {
     for (std::uint32_t id = 0; id < arrived_; ++id) {
       if (!context.live({id})) continue;
       const RequestView view = context.request({id});
+      if (view.state() == RequestState::kHeld) context.actions().ReleaseResponse({id});
       if (view.state() != RequestState::kWaiting || view.in_flight()) continue;
+      if (view.tier() == Tier::kHost && view.device() == device) {
+        const Started back = context.actions().Transfer({.request = {id},
+                                                         .from = device,
+                                                         .to = device,
+                                                         .from_tier = Tier::kHost,
+                                                         .to_tier = Tier::kDevice});
+        if (back.refusal == Refusal::kNone) operations_.push_back(back.id);
+        continue;
+      }
+      if (!context.device(device).loaded(view.model())) continue;
       if (view.device().valid() && view.device() != device) continue;
       if (!shape_.one_shot && view.phase() == Phase::kDecode && Percent(60) &&
           context.actions().Join(device, {id}) == Refusal::kNone) {
@@ -377,6 +534,7 @@ class RandomPolicy final : public Policy {
   TestRun* run_;
   std::vector<PlanId> plans_;
   std::vector<TimerId> timers_;
+  std::vector<OpId> operations_;
   std::vector<Entry> entries_;
   std::set<std::uint32_t> unseen_;
   std::uint32_t arrived_ = 0;
@@ -387,6 +545,9 @@ class RandomPolicy final : public Policy {
 struct Ran {
   RunSummary summary;
   std::uint64_t steps = 0;
+  std::uint64_t aborted = 0;
+  std::uint64_t operations = 0;
+  std::uint64_t changes = 0;
   std::uint64_t callbacks = 0;
 };
 
@@ -404,7 +565,7 @@ void CheckEnds(const RunSummary& summary, const RecordingRecorder& recorder,
     EXPECT_LE(record.output_tokens, limit);
     if (record.reason == EndReason::kCompleted && spec.prompt_tokens > 0) {
       EXPECT_GT(record.output_tokens, 0u);
-      EXPECT_EQ(record.last_token, record.end);
+      EXPECT_LE(record.last_token, record.end) << "later only where the response was held";
       EXPECT_LE(record.first_token, record.last_token);
       EXPECT_LT(record.first_start, record.first_token);
     }
@@ -439,7 +600,12 @@ Ran RunSeed(std::uint64_t seed, bool record) {
   Ran ran;
   ran.summary = run.Run(&policy, requests);
   CheckEnds(ran.summary, run.recorder, requests);
-  for (const FakeDevice& fake : run.fakes) ran.steps += fake.steps.size();
+  for (const FakeDevice& fake : run.fakes) {
+    ran.steps += fake.steps.size();
+    for (const FakeStep& step : fake.steps) ran.aborted += step.aborted;
+  }
+  ran.operations = policy.operations;
+  ran.changes = policy.changes;
   ran.callbacks = policy.callbacks();
   if (shape.max_step_tokens > 0) {
     for (const FakeDevice& fake : run.fakes) {
@@ -462,6 +628,7 @@ TEST(RandomPolicy, KeepsTheBooksAndEndsWithAResult) {
   std::map<RunResult, std::uint64_t> results;
   std::map<std::size_t, std::uint64_t> refusals;
   std::uint64_t steps = 0, completed = 0, preemptions = 0;
+  std::uint64_t aborted = 0, operations = 0, changes = 0;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     SCOPED_TRACE("SCHEDTWIN_RANDOM_POLICY_SEED=" + std::to_string(seed));
     const Ran ran = RunSeed(seed, /*record=*/true);
@@ -475,6 +642,9 @@ TEST(RandomPolicy, KeepsTheBooksAndEndsWithAResult) {
     }
     ++results[ran.summary.result];
     steps += ran.steps;
+    aborted += ran.aborted;
+    operations += ran.operations;
+    changes += ran.changes;
     completed += ran.summary.ended[static_cast<int>(EndReason::kCompleted)];
     preemptions += ran.summary.preemptions;
     for (std::size_t i = 0; i < static_cast<std::size_t>(Refusal::kCount); ++i) {
@@ -485,11 +655,13 @@ TEST(RandomPolicy, KeepsTheBooksAndEndsWithAResult) {
   // The runs reach what they are there for.
   EXPECT_GT(results[RunResult::kFinished], kSeeds / 2);
   EXPECT_GT(results[RunResult::kStalled] + results[RunResult::kInterrupted], kSeeds / 50);
-  EXPECT_GT(steps, 20 * kSeeds);
+  EXPECT_GT(steps, 15 * kSeeds);
   EXPECT_GT(completed, kSeeds);
-  EXPECT_GT(preemptions, kSeeds);
+  EXPECT_GT(preemptions, kSeeds / 2);
+  EXPECT_GT(aborted, kSeeds / 20);
+  EXPECT_GT(operations, kSeeds / 4);
+  EXPECT_GT(changes, kSeeds / 4);
   for (std::size_t i = 1; i < static_cast<std::size_t>(Refusal::kCount); ++i) {
-    if (i == static_cast<std::size_t>(Refusal::kDeviceDown)) continue;  // no mechanics yet
     EXPECT_GT(refusals[i], 0u) << "reason " << i;
   }
 }

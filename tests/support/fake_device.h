@@ -91,15 +91,13 @@ class FakeDevice final : public DevicePort {
     switch (command.kind) {
       case CommandKind::kJoin:
         if (!members_.insert(command.request).second) Complain("joined twice", command);
+        SettleRollBack(command);
         CheckContext(command, /*may_restart=*/false);
         return;
       case CommandKind::kLeave:
         if (members_.erase(command.request) == 0) Complain("left, but is no member", command);
         CheckContext(command, /*may_restart=*/false);
-        if (const auto back = rolled_back_.find(command.request); back != rolled_back_.end()) {
-          cached_[command.request] = back->second;
-          rolled_back_.erase(back);
-        }
+        SettleRollBack(command);
         return;
       case CommandKind::kBlock:
         tables_[command.request].resize(command.context_tokens + 1, kNoBlock);
@@ -145,7 +143,9 @@ class FakeDevice final : public DevicePort {
     if (command.entries != step_.entries.size()) Complain("miscounted entries", command);
     if (loaded.count(command.request) == 0) Complain("model is not loaded", command);
     if (!steps.empty() && steps.back().end > now && !hold) Complain("two steps at once", command);
-    if (!rolled_back_.empty()) Complain("members of a step that was cut stay", command);
+    for (const auto& [request, context] : rolled_back_) {
+      if (members_.count(request) > 0) Complain("a member of a step that was cut stays", command);
+    }
     now_ = now;
     std::set<std::uint32_t> named;
     for (const DeviceCommand& entry : step_.entries) {
@@ -153,6 +153,7 @@ class FakeDevice final : public DevicePort {
       if (members_.count(entry.request) > 0) Complain("listed, but a member", entry);
       if (entry.tokens == 0) Complain("nothing to do", entry);
       if (info_.kind == ModelKind::kOneShot) continue;
+      SettleRollBack(entry);
       CheckContext(entry, /*may_restart=*/true);
       cached_[entry.request] = entry.context_tokens + entry.tokens;
       UseBlocks(entry);
@@ -239,7 +240,11 @@ class FakeDevice final : public DevicePort {
         command.context_tokens == id_.value ? *this : *peers.at(command.context_tokens);
     const auto from_tier = static_cast<Tier>(command.entries);
     const auto to_tier = static_cast<Tier>(command.step);
-    cached_[command.request] = source.cached_[command.request];
+    // What the source has been told of the request may still be in its ring.
+    const auto back = source.rolled_back_.find(command.request);
+    const bool cut = back != source.rolled_back_.end();
+    cached_[command.request] = cut ? back->second : source.cached_[command.request];
+    if (&source != this) rolled_back_.erase(command.request);
     if (from_.size() != to_.size()) Complain("a copy to fewer blocks or more", command);
     if (!from_.empty() && from_.size() != command.tokens) Complain("miscounted blocks", command);
     if (!command.blocking && from_tier == Tier::kDevice) {
@@ -319,12 +324,17 @@ class FakeDevice final : public DevicePort {
                    step.end);
   }
 
+  /// The runtime may not have heard yet that a step was cut: who joins until then does so with what
+  /// the step had promised, and leaves when it hears.
   void RollBack(std::uint32_t request, std::uint32_t context_tokens) {
-    if (members_.count(request) > 0) {
-      rolled_back_[request] = context_tokens;
-    } else if (cached_.count(request) > 0) {
-      cached_[request] = context_tokens;
-    }
+    if (cached_.count(request) > 0) rolled_back_[request] = context_tokens;
+  }
+  void SettleRollBack(const DeviceCommand& command) {
+    const auto back = rolled_back_.find(command.request);
+    if (back == rolled_back_.end()) return;
+    if (command.kind == CommandKind::kJoin && command.context_tokens != back->second) return;
+    cached_[command.request] = back->second;
+    rolled_back_.erase(back);
   }
 
   using Written = std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t>;

@@ -34,34 +34,96 @@ class RealDevice final : public DevicePort {
   }
   void Notify(Time now) override {
     commands_->Drain([this, now](const DeviceCommand& command) {
-      if (command.kind != CommandKind::kStep) return;
-      const Time start = now + Duration::Nanos(rng_.Below(4));
-      const Time end = start + Duration::Nanos(10 + rng_.Below(rng_.Below(8) == 0 ? 300 : 50));
-      reply_ = {.device = id_,
-                .plan = command.plan,
-                .step = command.step,
-                .start = start,
-                .end = end,
-                .compute_ns = (end - start).ns()};
-      seen_at_ = end + Duration::Nanos(rng_.Below(6));
+      switch (command.kind) {
+        case CommandKind::kStep:
+          return Run(command, now);
+        case CommandKind::kAbort:
+          return Abort(command, now);
+        case CommandKind::kCopy:
+        case CommandKind::kLoad:
+        case CommandKind::kUnload:
+          return Operate(command, now);
+        case CommandKind::kCancel:
+          return Cancel(command, now);
+        default:
+          return;
+      }
     });
   }
 
-  /// When the answer is there; infinite when nothing runs.
-  Time seen_at() const { return seen_at_; }
-  void Post() {
-    replies_->Post(reply_, seen_at_);
-    seen_at_ = Time::Infinite();
+  /// When the next answer is there; infinite when nothing is under way.
+  Time seen_at() const {
+    Time first = Time::Infinite();
+    for (const Answer& answer : answers_) first = std::min(first, answer.seen_at);
+    return first;
+  }
+  /// Posts all that is there by `now`, in any order.
+  void Post(Time now) {
+    while (!answers_.empty() && seen_at() <= now) {
+      const auto first = rng_.Below(static_cast<std::uint32_t>(answers_.size()));
+      for (std::size_t i = 0; i < answers_.size(); ++i) {
+        const std::size_t at = (first + i) % answers_.size();
+        if (answers_[at].seen_at > now) continue;
+        const Answer answer = answers_[at];
+        answers_.erase(answers_.begin() + static_cast<std::ptrdiff_t>(at));
+        replies_->Post(answer.reply, answer.seen_at);
+        break;
+      }
+    }
   }
 
  private:
+  struct Answer {
+    DeviceReply reply;
+    Time seen_at;
+  };
+
+  void Add(DeviceReply reply, Time start, std::uint32_t at_most_ns) {
+    reply.device = id_;
+    reply.start = start;
+    reply.end = start + Duration::Nanos(10 + rng_.Below(at_most_ns));
+    reply.compute_ns = (reply.end - start).ns();
+    answers_.push_back({reply, reply.end + Duration::Nanos(rng_.Below(6))});
+  }
+  void Run(const DeviceCommand& command, Time now) {
+    const Time start = now + Duration::Nanos(rng_.Below(4));
+    Add({.plan = command.plan, .step = command.step}, start, rng_.Below(8) == 0 ? 300 : 50);
+  }
+  void Operate(const DeviceCommand& command, Time now) {
+    Add({.kind = ReplyKind::kOperationDone, .plan = command.plan}, now, 100);
+  }
+  /// A while later; it may be too late.
+  void CutShort(Answer* answer, Time now) {
+    const Time end = now + Duration::Nanos(rng_.Below(20));
+    if (end >= answer->reply.end) return;
+    answer->reply.status = ReplyStatus::kAborted;
+    answer->reply.start = std::min(answer->reply.start, end);
+    answer->reply.end = end;
+    answer->seen_at = std::min(answer->seen_at, end + Duration::Nanos(rng_.Below(6)));
+  }
+  void Abort(const DeviceCommand& command, Time now) {
+    for (Answer& answer : answers_) {
+      const DeviceReply& reply = answer.reply;
+      if (reply.kind == ReplyKind::kStepDone && reply.plan == command.plan &&
+          reply.step == command.step) {
+        CutShort(&answer, now);
+      }
+    }
+  }
+  void Cancel(const DeviceCommand& command, Time now) {
+    for (Answer& answer : answers_) {
+      if (answer.reply.kind == ReplyKind::kOperationDone && answer.reply.plan == command.plan) {
+        CutShort(&answer, now);
+      }
+    }
+  }
+
+  std::vector<Answer> answers_;
   DeviceInfo info_;
   Rng rng_;
   DeviceId id_;
   CommandRing* commands_ = nullptr;
   ReplySink* replies_ = nullptr;
-  DeviceReply reply_;
-  Time seen_at_ = Time::Infinite();
 };
 
 class RealClock final : public TimeSource {
@@ -82,7 +144,7 @@ class RealClock final : public TimeSource {
     const auto first = rng_.Below(static_cast<std::uint32_t>(devices_->size()));
     for (std::size_t i = 0; i < devices_->size(); ++i) {
       RealDevice& device = (*devices_)[(first + i) % devices_->size()];
-      if (device.seen_at() <= now_) device.Post();
+      device.Post(now_);
     }
     return now_;
   }

@@ -84,9 +84,10 @@ struct TestRun {
       if (there) fake.loaded.insert(0);
       std::uint64_t bytes = 0;
       for (std::uint32_t number = 0; number < options.models.size(); ++number) {
-        bytes += options.models[number].weights_bytes;
-        if (!there) break;
-        if (device.weights_bytes == 0 || bytes <= device.weights_bytes) fake.loaded.insert(number);
+        const std::uint64_t more = options.models[number].weights_bytes;
+        if (!there || (device.weights_bytes > 0 && bytes + more > device.weights_bytes)) continue;
+        bytes += more;
+        fake.loaded.insert(number);
       }
     }
   }
