@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/batch_means.h"
+#include "tests/support/queueing_run.h"
 #include "tests/support/queueing_systems.h"
 
 namespace schedtwin::queueing {

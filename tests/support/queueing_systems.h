@@ -1,24 +1,18 @@
-// The queues that theory has means for, each with the policy and the device that make it one: what
-// tests/unit/theory_test.cc and tests/soak/theory_soak.cc hold to theory. A run goes through
-// Simulate like any other; nothing of the runtime is bypassed. Times are in mean service times.
-// Deterministic given the seed; runs may go on in several threads at once.
+// The queues that tests/unit/theory_test.cc and tests/soak/theory_soak.cc hold to theory: their
+// laws, their theoretical means, and how long they run for intervals of the stated width. Times are
+// in mean service times. Values and pure functions.
 #ifndef SCHEDTWIN_TESTS_SUPPORT_QUEUEING_SYSTEMS_H_
 #define SCHEDTWIN_TESTS_SUPPORT_QUEUEING_SYSTEMS_H_
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <ostream>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "policies/registry.h"
 #include "policies/runtime/check.h"
-#include "sim/simulate.h"
 #include "tests/support/batch_means.h"
-#include "tests/support/priority_fifo.h"
 #include "tests/support/queueing_source.h"
 #include "tests/support/queueing_theory.h"
 
@@ -34,7 +28,8 @@ inline constexpr std::array<double, 4> kHalfWidths = {0.02, 0.02, 0.02, 0.03};
 inline constexpr std::uint64_t kSeeds = 20;
 inline constexpr std::uint64_t kMustHold = 18;
 
-/// A mean service is so many quanta of a shared processor.
+/// A mean service is so many quanta of a shared processor. What that leaves of perfect sharing is
+/// in the theory.
 inline constexpr std::uint32_t kQuanta = 20;
 
 enum class Discipline : std::uint8_t {
@@ -138,94 +133,6 @@ inline double Theory(const Queue& queue, double load, std::size_t k) {
     }
   }
   return 0;
-}
-
-/// A shipped policy with settings of ours, which are sound.
-inline std::unique_ptr<Policy> Shipped(
-    const std::string& name, const std::vector<std::pair<std::string, std::string>>& settings) {
-  const PolicyInfo* info = FindPolicy(name);
-  Parameters parameters;
-  std::string error;
-  SCHEDTWIN_CHECK(info != nullptr &&
-                  Parameters::Parse(info->parameters, settings, &parameters, &error));
-  return info->create(parameters);
-}
-
-/// What a run takes beside its traffic.
-struct Station {
-  StepTimeModel model = StepTimeModel::Linear(Duration::Nanos(0), Duration::Nanos(1));
-  DeviceInfo device;
-  std::uint32_t devices = 1;
-  std::unique_ptr<Policy> policy;
-  Sizing sizing;
-
-  explicit Station(const Queue& queue) {
-    switch (queue.discipline) {
-      case Discipline::kFifo:
-        devices = queue.width;
-        policy = Shipped("fifo", {});
-        break;
-      case Discipline::kBulk:  // a step takes as long whatever its size; a request counts as one
-        model = StepTimeModel::Linear(Duration::Nanos(kServiceNs), Duration::Nanos(0));
-        policy = Shipped("dynamic_batch", {{"max_batch_size", std::to_string(queue.width)},
-                                           {"max_queue_delay", "0ms"}});
-        sizing.mean = 1;
-        break;
-      case Discipline::kProcessorSharing:  // a step takes a quantum for each request; all fit
-        model = StepTimeModel::Linear(Duration::Nanos(0), Duration::Nanos(kServiceNs / kQuanta));
-        device.total_blocks = 100'000;
-        device.block_tokens = 1'024;
-        policy =
-            Shipped("vllm_v1", {{"max_num_seqs", "100000"}, {"max_num_batched_tokens", "100000"}});
-        sizing = {ModelKind::kDecoder, kQuanta};
-        break;
-      case Discipline::kPriority:
-        policy = std::make_unique<PriorityFifo>(queue.classes.size());
-        break;
-    }
-    device.kind = sizing.kind;
-  }
-};
-
-/// One run: an interval for each class, or why there is none.
-struct QueueRun {
-  std::vector<Interval> classes;
-  std::string error;
-};
-
-/// The intervals of class `k`. REQUIRES: no run has an error.
-inline std::vector<Interval> ClassOf(const std::vector<QueueRun>& runs, std::size_t k) {
-  std::vector<Interval> intervals;
-  for (const QueueRun& run : runs) intervals.push_back(run.classes.at(k));
-  return intervals;
-}
-
-inline QueueRun RunQueue(const Queue& queue, double load, std::uint64_t seed, std::uint64_t batch) {
-  Station station(queue);
-  SimSetup setup;
-  setup.model = &station.model;
-  setup.device = station.device;
-  setup.devices = station.devices;
-  const std::uint64_t count = BatchMeans::Requests(batch);
-  QueueingSource source(seed, count, Rate(queue, load), station.sizing, queue.classes);
-  BatchMeans means({.measure = MeasureOf(queue),
-                    .classes = queue.classes.size(),
-                    .batch = batch,
-                    .service_ns = kServiceNs,
-                    .service_size = static_cast<double>(station.sizing.mean),
-                    .servers = static_cast<double>(queue.width),
-                    .rate = Rate(queue, load)});
-  RequestSource* const sources[] = {&source};
-  const RunSummary summary = Simulate(setup, station.policy.get(), sources, &means, {});
-  QueueRun run;
-  if (summary.result != RunResult::kFinished || summary.ended[0] != count) {
-    run.error = "not all requests were completed: " + summary.detail;
-    return run;
-  }
-  for (std::size_t k = 0; k < queue.classes.size(); ++k) {
-    run.classes.push_back(means.Get(k));
-  }
-  return run;
 }
 
 }  // namespace schedtwin::queueing

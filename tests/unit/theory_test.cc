@@ -22,6 +22,7 @@
 #include "policies/runtime/world.h"
 #include "sim/simulate.h"
 #include "tests/support/batch_means.h"
+#include "tests/support/queueing_run.h"
 #include "tests/support/queueing_source.h"
 #include "tests/support/queueing_systems.h"
 #include "tests/support/queueing_theory.h"
@@ -142,6 +143,17 @@ INSTANTIATE_TEST_SUITE_P(Queues, Theory,
                          testing::Combine(testing::ValuesIn(queueing::Queues()),
                                           testing::Range(std::size_t{0}, kEveryDayLoads)),
                          TheoryName);
+
+// What holds for the stepped processor holds for the shared one: whatever the law, the quantum
+// takes less from its mean than an interval is wide.
+TEST(TheorySharing, QuantaAreFine) {
+  for (const queueing::Law law : {queueing::Law::kExponential, queueing::Law::kUniform}) {
+    for (std::size_t load = 0; load < kLoads.size(); ++load) {
+      const double stepped = queueing::SteppedSharingTime(queueing::QuantaLaw(law), kLoads[load]);
+      EXPECT_NEAR(stepped / queueing::ProcessorSharingTime(kLoads[load]), 1, 0.012);
+    }
+  }
+}
 
 // Batches must be long against the time in which a queue forgets: 1 / (1 - sqrt(load))^2 services
 // in M/M/1, in proportion to 1 + the squared coefficient of variation, and shorter with several
