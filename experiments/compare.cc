@@ -17,6 +17,7 @@ WITH c AS (
   SELECT id, 0 AS place, 'world' AS name, world AS value FROM published_runs UNION ALL
   SELECT id, 1, 'policy', policy FROM published_runs UNION ALL
   SELECT run_id, 2, 'policy.' || name, value FROM published_parameters UNION ALL
+  SELECT run_id, 2, 'policy_library_hash', hash FROM published_policy_libraries UNION ALL
   SELECT id, 3, 'model', model FROM published_runs UNION ALL
   SELECT id, 4, 'profile', profile FROM published_runs UNION ALL
   SELECT id, 5, 'profile_hash', profile_hash FROM published_runs UNION ALL

@@ -17,7 +17,8 @@ namespace {
 constexpr char kRunSql[] =
     "SELECT world, experiment, profile_hash, trace, trace_hash, version, outcome_digest, "
     "decision_digest, oracle, record, "
-    "(SELECT coalesce(max(sequence) + 1, 0) FROM log WHERE run_id = r.id) "
+    "(SELECT coalesce(max(sequence) + 1, 0) FROM log WHERE run_id = r.id), "
+    "(SELECT hash FROM published_policy_libraries WHERE run_id = r.id) "
     "FROM published_runs r WHERE id = ?1";
 
 std::string RunText(const RecordedRun& run) { return Cat("run ", run.id); }
@@ -52,6 +53,7 @@ absl::StatusOr<RecordedRun> ReadRecordedRun(Store* store, std::int64_t id) {
   for (std::string* text : texts) *text = find->text(column++);
   run.oracle = find->integer(8) != 0;
   run.lines = static_cast<std::uint64_t>(find->integer(10));
+  if (!find->is_null(11)) run.library_hash = find->text(11);
   const std::string_view record = find->text(9);
   if (record != "full") {
     return absl::FailedPreconditionError(
@@ -81,6 +83,12 @@ absl::StatusOr<RunSpec> SpecOf(const RecordedRun& run) {
                                              "; files are looked for from the folder in which "
                                              "this program is started, as they were then"))
                    : spec.status());
+  }
+  if (spec->library.has_value() && spec->library->hash != run.library_hash) {
+    return at(absl::FailedPreconditionError(
+        Cat("policy library ", spec->library->file, " has changed since (content hash ",
+            spec->library->hash, ", was ", run.library_hash,
+            "); bring the old one back, or run `schedtwin sim` with the new one")));
   }
   const std::string trace_hash = DigestText(spec->trace->provenance.content_hash);
   if (trace_hash != run.trace_hash) {

@@ -22,6 +22,7 @@ struct RecordedRun {
   std::string world;
   std::string experiment;
   std::string profile_hash, trace, trace_hash;
+  std::string library_hash;  ///< empty: the policy shipped with the program
   std::string version;
   std::string outcome_digest, decision_digest;
   bool oracle = false;
@@ -31,8 +32,8 @@ struct RecordedRun {
 /// Fails for a run that has no log. REQUIRES: the run is published.
 absl::StatusOr<RecordedRun> ReadRecordedRun(Store* store, std::int64_t run);
 
-/// The run's experiment, resolved again. Fails when trace or profile are gone or are not what they
-/// were.
+/// The run's experiment, resolved again. Fails when trace, profile or policy library are gone or
+/// are not what they were.
 absl::StatusOr<RunSpec> SpecOf(const RecordedRun& run);
 
 struct ReplayControl {

@@ -200,13 +200,34 @@ std::string_view RecordLevelName(RecordLevel level) {
 }
 
 absl::Status Resolver::ResolvePolicy(const Experiment& experiment, RunSpec* spec) {
-  const std::string_view name = experiment.TextOr("policy.name", defaults_.policy);
+  const std::string name(experiment.TextOr("policy.name", defaults_.policy));
+  if (NamesLibrary(name)) {
+    const absl::Status status = ResolveLibrary(name, spec);
+    if (status.ok()) return ReadParameters(experiment, spec);
+    // A path may hold "..", which is no list.
+    return absl::Status(
+        status.code(),
+        Cat(WhereOf(experiment, "policy.name", "policy"), ": ", std::string(status.message()),
+            name.find(',') == std::string::npos ? "" : ListHint(name)));
+  }
   spec->policy = FindPolicy(name);
   if (spec->policy == nullptr) {
     return Invalid(Cat(WhereOf(experiment, "policy.name", "policy"), ": unknown policy '", name,
                        "'", DidYouMean(name, PolicyNames()), ListHint(name)));
   }
   return ReadParameters(experiment, spec);
+}
+
+absl::Status Resolver::ResolveLibrary(const std::string& file, RunSpec* spec) {
+  auto found = libraries_.find(file);
+  if (found == libraries_.end()) {
+    absl::StatusOr<PolicyLibrary> library = LoadPolicyLibrary(file);
+    if (!library.ok()) return library.status();
+    found = libraries_.emplace(file, *std::move(library)).first;
+  }
+  spec->policy = found->second.info;
+  spec->library = found->second.facts;
+  return absl::OkStatus();
 }
 
 absl::Status Resolver::ResolveProfile(const Experiment& experiment, RunSpec* spec) {

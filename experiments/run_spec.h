@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "experiments/experiment.h"
+#include "experiments/policy_library.h"
 #include "experiments/row_recorder.h"
 #include "experiments/slo.h"
 #include "experiments/store/store.h"
@@ -50,6 +51,7 @@ struct RunSpec {
   DeviceInfo device;  ///< each of the devices
   std::uint32_t devices = 1;
   const PolicyInfo* policy = nullptr;
+  std::optional<LibraryFacts> library;  ///< where the policy came from one
   Parameters parameters;
   std::vector<ParameterValue> parameter_values;  ///< the same as text, defaults included
   Slo slo;
@@ -70,9 +72,9 @@ struct ExperimentDefaults {
   std::string_view real_one_shot_model = "encoder-mini";
 };
 
-/// Looks names up, and keeps the traces and profiles it has loaded. One thread; the specs it gives
-/// out may be used on others. Every error is one line that says where the text was written and how
-/// to mend it.
+/// Looks names up, and keeps the traces, profiles and policy libraries it has loaded. One thread;
+/// the specs it gives out may be used on others. Every error is one line that says where the text
+/// was written and how to mend it.
 class Resolver {
  public:
   explicit Resolver(const ExperimentDefaults& defaults = {}) : defaults_(defaults) {}
@@ -86,6 +88,7 @@ class Resolver {
 
  private:
   absl::Status ResolvePolicy(const Experiment& experiment, RunSpec* spec);
+  absl::Status ResolveLibrary(const std::string& file, RunSpec* spec);
   absl::Status ResolveProfile(const Experiment& experiment, RunSpec* spec);
   absl::Status ResolveModel(const Experiment& experiment, RunSpec* spec);
   absl::Status ResolveTrace(const Experiment& experiment, RunSpec* spec);
@@ -96,6 +99,7 @@ class Resolver {
   std::map<std::string, std::shared_ptr<const Trace>> traces_;
   std::map<std::string, std::int64_t> seeds_;
   std::map<std::string, std::shared_ptr<const LoadedProfile>> profiles_;
+  std::map<std::string, PolicyLibrary> libraries_;  ///< by file as it was named
 };
 
 /// The spec's trace; made again, the same, where the spec has let go of it. Any thread.

@@ -68,6 +68,7 @@ RunInfo InfoOf(const RunSpec& spec) {
   RunInfo info;
   info.world = WorldName(spec.world);
   info.policy = spec.policy->name;
+  info.library = spec.library;
   info.parameters = spec.parameter_values;
   info.model = spec.model;
   info.devices = spec.devices;

@@ -169,6 +169,10 @@ std::string ShowText(const Json& run) {
     if (name == "run_id" || name == "experiment" || value.is_structured()) continue;
     fields.Add({name, ValueText(value)});
   }
+  if (const Json& library = run["policy_library"]; library.is_object()) {
+    fields.Add({"policy_library", ValueText(library["file"])});
+    fields.Add({"policy_library_hash", ValueText(library["hash"])});
+  }
   if (run["execution"].is_object()) {
     for (const auto& [name, value] : run["execution"].items()) fields.Add({name, ValueText(value)});
   }
@@ -215,6 +219,10 @@ absl::Status RunDbShow(const Flags& flags) {
       *id);
   if (!execution.ok()) return execution.status();
   out["execution"] = execution->empty() ? Json(nullptr) : Json(execution->at(0));
+  absl::StatusOr<Json> library = RowsJson(
+      database, "SELECT file, hash FROM published_policy_libraries WHERE run_id = ?1", *id);
+  if (!library.ok()) return library.status();
+  out["policy_library"] = library->empty() ? Json(nullptr) : Json(library->at(0));
   const std::pair<const char*, const char*> lists[] = {
       {"parameters", "SELECT name, value, is_default FROM published_parameters WHERE run_id = ?1"},
       {"metrics", "SELECT name, statistic, value FROM published_metrics WHERE run_id = ?1"}};

@@ -8,6 +8,7 @@
 #include "experiments/cli/output.h"
 #include "experiments/cli/program.h"
 #include "experiments/cli/run_flags.h"
+#include "experiments/policy_library.h"
 #include "experiments/text.h"
 #include "policies/registry.h"
 
@@ -19,11 +20,14 @@ using Json = nlohmann::ordered_json;
 constexpr std::int64_t kNoMaximum = std::numeric_limits<std::int64_t>::max();
 
 Flags PoliciesFlags() {
-  Flags flags("policies [NAME] [FLAG...]",
+  Flags flags("policies [NAME|./LIB.so] [FLAG...]",
               "Lists the policies, or tells all about one: its source, and its parameters with "
               "their units,\n"
-              "ranges, defaults and meanings. Set them with --set policy.PARAMETER=VALUE.",
-              {"schedtwin policies", "schedtwin policies vllm_v1", "schedtwin policies --json"});
+              "ranges, defaults and meanings. Set them with --set policy.PARAMETER=VALUE. What has "
+              "a '/' is the\n"
+              "file of a policy that you built yourself (docs/tutorial-policy.md).",
+              {"schedtwin policies", "schedtwin policies vllm_v1",
+               "schedtwin policies ./build/libmine.so", "schedtwin policies --json"});
   flags.Arguments(0, 1);
   AddJsonFlag(&flags);
   return flags;
@@ -127,17 +131,27 @@ std::string ListText(std::span<const PolicyInfo* const> policies) {
   return table.Text();
 }
 
+absl::StatusOr<const PolicyInfo*> FindOne(const std::string& name) {
+  if (NamesLibrary(name)) {
+    const absl::StatusOr<PolicyLibrary> library = LoadPolicyLibrary(name);
+    if (!library.ok()) {
+      return absl::Status(library.status().code(),
+                          Cat("policies: ", std::string(library.status().message())));
+    }
+    return library->info;
+  }
+  if (const PolicyInfo* policy = FindPolicy(name); policy != nullptr) return policy;
+  std::vector<std::string_view> names;
+  for (const PolicyInfo* known : Policies()) names.push_back(known->name);
+  return absl::NotFoundError(Cat("policies: unknown policy '", name, "'", DidYouMean(name, names)));
+}
+
 absl::Status RunPolicies(const Flags& flags) {
   std::vector<const PolicyInfo*> chosen(Policies().begin(), Policies().end());
   if (!flags.arguments().empty()) {
-    const PolicyInfo* policy = FindPolicy(flags.arguments()[0]);
-    if (policy == nullptr) {
-      std::vector<std::string_view> names;
-      for (const PolicyInfo* known : Policies()) names.push_back(known->name);
-      return absl::NotFoundError(Cat("policies: unknown policy '", flags.arguments()[0], "'",
-                                     DidYouMean(flags.arguments()[0], names)));
-    }
-    chosen = {policy};
+    const absl::StatusOr<const PolicyInfo*> policy = FindOne(flags.arguments()[0]);
+    if (!policy.ok()) return policy.status();
+    chosen = {*policy};
   }
   if (flags.given("json")) {
     Json list = Json::array();

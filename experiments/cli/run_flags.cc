@@ -31,7 +31,8 @@ constexpr FieldFlag kTraceFields[] = {
 
 constexpr FieldFlag kRunFields[] = {
     {"devices", "devices", "N", "replicas of the model (default 1)"},
-    {"policy", "policy.name", "NAME", "the scheduling policy (default vllm_v1)"},
+    {"policy", "policy.name", "NAME|./LIB.so",
+     "the scheduling policy, or a library with one (default vllm_v1)"},
 };
 
 constexpr FieldFlag kSimFields[] = {

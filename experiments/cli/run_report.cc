@@ -62,6 +62,11 @@ std::string CountsText(const RunOutcome& outcome) {
   return out;
 }
 
+Json LibraryJson(const std::optional<LibraryFacts>& library) {
+  if (!library.has_value()) return nullptr;
+  return {{"file", library->file}, {"hash", library->hash}};
+}
+
 }  // namespace
 
 Json NumberJson(const std::optional<double>& value) {
@@ -94,6 +99,7 @@ Json RunJson(std::int64_t run, const RunInfo& info, const RunOutcome& outcome) {
   return {{"run_id", run},
           {"world", info.world},
           {"policy", info.policy},
+          {"policy_library", LibraryJson(info.library)},
           {"requests", outcome.requests},
           {"completed", m.completed},
           {"rejected", m.rejected},

@@ -226,7 +226,20 @@ CREATE VIEW published_executions AS
   SELECT e.* FROM executions e JOIN published_runs r ON r.id = e.run_id;
 )sql";
 
-constexpr std::array<Migration, 2> kMigrations = {{{1, kVersion1Tables}, {2, kVersion2Tables}}};
+// Policies that came from a shared library.
+constexpr char kVersion3Tables[] = R"sql(
+CREATE TABLE policy_libraries (
+  run_id INTEGER PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE,
+  file TEXT NOT NULL,                  -- as it was named
+  hash TEXT NOT NULL
+) STRICT;
+
+CREATE VIEW published_policy_libraries AS
+  SELECT l.* FROM policy_libraries l JOIN published_runs r ON r.id = l.run_id;
+)sql";
+
+constexpr std::array<Migration, 3> kMigrations = {
+    {{1, kVersion1Tables}, {2, kVersion2Tables}, {3, kVersion3Tables}}};
 
 struct Header {
   std::int64_t application_id = 0;

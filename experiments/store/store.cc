@@ -205,6 +205,16 @@ absl::StatusOr<std::int64_t> Store::BeginRun(const RunInfo& info) {
     status = parameter->Run();
     if (!status.ok()) return status;
   }
+  if (info.library.has_value()) {
+    absl::StatusOr<Statement> library =
+        database_.Prepare("INSERT INTO policy_libraries VALUES (?1, ?2, ?3)");
+    if (!library.ok()) return library.status();
+    library->Bind(1, run)
+        .Bind(2, std::string_view(info.library->file))
+        .Bind(3, std::string_view(info.library->hash));
+    status = library->Run();
+    if (!status.ok()) return status;
+  }
   status = transaction->Commit();
   if (!status.ok()) return status;
   return run;

@@ -31,10 +31,17 @@ struct ParameterValue {
   bool is_default = false;
 };
 
+/// The shared library that a run's policy came from.
+struct LibraryFacts {
+  std::string file;  ///< as it was named
+  std::string hash;  ///< of its content
+};
+
 /// What a run is: everything needed to repeat it, known before it starts.
 struct RunInfo {
   std::string world;
   std::string policy;
+  std::optional<LibraryFacts> library;  ///< of a policy that does not ship with the program
   std::vector<ParameterValue> parameters;
   std::string model;
   std::int64_t devices = 1;
