@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "policies/composed/composed.h"
 #include "policies/dynamic_batch/dynamic_batch.h"
 #include "policies/fifo/fifo.h"
 #include "policies/immediate/immediate.h"
@@ -11,8 +12,9 @@
 namespace schedtwin {
 
 std::span<const PolicyInfo* const> Policies() {
-  static const std::array<const PolicyInfo*, 5> kPolicies = {
-      &DynamicBatchInfo(), &FifoInfo(), &ImmediateInfo(), &StaticBatchInfo(), &VllmV1Info()};
+  static const std::array<const PolicyInfo*, 6> kPolicies = {
+      &ComposedInfo(),  &DynamicBatchInfo(), &FifoInfo(),
+      &ImmediateInfo(), &StaticBatchInfo(),  &VllmV1Info()};
   return kPolicies;
 }
 

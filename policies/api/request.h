@@ -65,6 +65,7 @@ struct RequestCold {
   DeviceId decode_device;
   ModelId model;  ///< that serves it: the one it asks for, or the variant it was routed to
   std::uint32_t cached_tokens = 0;  ///< of its prompt, adopted from the prefix cache
+  std::uint64_t content = 0;        ///< ContentOf(spec), while its segments could be read
 };
 
 /// How many steps of a device's standing set were submitted and done; members' counters follow from
@@ -116,6 +117,8 @@ class RequestView {
   /// Where it was routed to for its decoding, if not to device().
   DeviceId decode_device() const { return cold_->decode_device; }
   std::uint32_t cached_tokens() const { return cold_->cached_tokens; }
+  /// Names its whole prompt: equal for equal texts. 0: it has text that no other request has.
+  std::uint64_t content() const { return cold_->content; }
 
  private:
   bool standing() const { return hot_->state == RequestState::kStanding; }

@@ -47,6 +47,24 @@ struct RequestSpec {
   std::uint64_t output_content = 0;  ///< by which later prompts name its output; 0: none will
 };
 
+/// A name for the whole prompt: a hash of its segments, cut to its length; 0 if they do not cover
+/// it.
+inline std::uint64_t ContentOf(const RequestSpec& spec) {
+  std::uint64_t name = spec.prompt_tokens;
+  std::uint32_t left = spec.prompt_tokens;
+  for (const ContentSegment& segment : spec.content) {
+    const std::uint32_t tokens = segment.tokens < left ? segment.tokens : left;
+    for (const std::uint64_t word : {segment.id, std::uint64_t{tokens}}) {
+      name = (name ^ word) * 0x9e3779b97f4a7c15ull;
+      name ^= name >> 29;
+    }
+    left -= tokens;
+    if (left == 0) break;
+  }
+  if (left > 0 || spec.prompt_tokens == 0) return 0;
+  return name == 0 ? 1 : name;
+}
+
 /// Why a request ended. Part of the outcome digest: append only.
 enum class EndReason : std::uint8_t {
   kCompleted = 0,  ///< made all of its output

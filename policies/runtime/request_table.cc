@@ -52,6 +52,7 @@ RequestId RequestTable::Add(const RequestSpec& spec, ModelKind kind, std::uint32
   cold.spec = spec;
   cold.max_new_tokens = limit_tokens;
   cold.model = spec.model;
+  cold.content = ContentOf(spec);
   fate_[id & mask_] = RequestFate{};
   fate_[id & mask_].limit_tokens = std::min(spec.output_tokens, limit_tokens);
   ++live_;

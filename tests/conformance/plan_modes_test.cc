@@ -54,6 +54,19 @@ struct Variant {
 std::string VariantName(const testing::TestParamInfo<Variant>& info) { return info.param.name; }
 
 const Variant kVariants[] = {
+    {"Composed", "composed", {}, true},
+    {"ComposedSmallBudget",
+     "composed",
+     {{"max_num_batched_tokens", "24"}, {"victim_order", "fewest_generated"}},
+     true},
+    {"ComposedLongestRemaining",
+     "composed",
+     {{"router", "token_jsq"}, {"victim_order", "longest_remaining"}},
+     true},
+    {"ComposedStatic",
+     "composed",
+     {{"batcher", "static"}, {"router", "power_of_two"}, {"victim_order", "lowest_priority"}},
+     true},
     {"Fifo", "fifo", {}, false},
     {"StaticBatch", "static_batch", {}, false},
     {"StaticBatchTight",
@@ -269,6 +282,20 @@ TEST(PlanModesWorkload, BurstsTieWithEndsOfSteps) {
   std::uint64_t ties = 0;
   for (const RequestRecord& request : kept.requests) ties += ends.count(request.arrival.ns());
   EXPECT_GT(ties, kBurstRequests / 20);
+}
+
+// Parts put together as vLLM has them are vLLM.
+TEST(PlanModesWorkload, ComposedOfVllmsPartsDoesWhatVllmV1Does) {
+  const Settings small_budget = {{"max_num_batched_tokens", "24"}};
+  for (const std::uint32_t devices : {1u, 3u}) {
+    for (const bool scarce : {false, true}) {
+      EXPECT_EQ(RunOn(Azure(devices, scarce), "composed", {}).outcome_digest,
+                RunOn(Azure(devices, scarce), "vllm_v1", {}).outcome_digest);
+      const Workload bursts = Bursts(devices, scarce, 4);
+      EXPECT_EQ(RunOn(bursts, "composed", small_budget).outcome_digest,
+                RunOn(bursts, "vllm_v1", small_budget).outcome_digest);
+    }
+  }
 }
 
 // Every policy for decoders is among the variants.

@@ -43,6 +43,16 @@ constexpr char kMixed[] =
     "synth:poisson:count=250,rate=8,prompt=900,output=120,token_dist=exponential";
 
 const Golden kGolden[] = {
+    {"ComposedChat", "composed", {}, kLlama, kChat, 1, 0, "0ccac2f215121b39", "b6d476a33d3a0ab3"},
+    {"ComposedByTwoChoices",
+     "composed",
+     {{"router", "power_of_two"}, {"victim_order", "longest_remaining"}},
+     kLlama,
+     kMixed,
+     3,
+     600,
+     "e4cd59ccb6d84b9b",
+     "e2259c39ee789692"},
     {"FifoImages", "fifo", {}, kResnet, kImages, 1, 0, "3b91c855729aab96", "e063a846658f6d33"},
     {"FifoChatOnTwo", "fifo", {}, kLlama, kChat, 2, 0, "e19689cdae592c42", "60258537477ba201"},
     {"ImmediateOnThree",

@@ -40,6 +40,10 @@ struct Replayed {
 };
 
 const Replayed kReplayed[] = {
+    {"Composed",
+     "composed",
+     {{"max_num_batched_tokens", "24"}, {"router", "power_of_two"}, {"response_cache", "4"}},
+     false},
     {"Fifo", "fifo", {}, false},
     {"FifoOneShot", "fifo", {}, true},
     {"Immediate", "immediate", {}, true},

@@ -74,6 +74,9 @@ TEST(Rng, BitsArePinned) {
   EXPECT_EQ(rng.Uniform(), 0x1.6235c3ee66a82p-2);
   EXPECT_EQ(rng.Exponential(), 0x1.5620fff370b87p+0);
   EXPECT_EQ(rng.Normal(), 0x1.692ba685709fp+0);
+  EXPECT_EQ(FixedExp(1.25), 0x1.bec38edb0fafp+1);
+  EXPECT_EQ(FixedNormalQuantile(0.1), -0x1.4813c36e26d34p+0);
+  EXPECT_EQ(FixedNormalQuantile(0.4), -0x1.036d6c4a04b5ap-2);
 }
 
 TEST(FixedLog, IsWithinOneUnitInTheLastPlace) {
@@ -99,6 +102,60 @@ TEST(FixedLog, IsExactAtOneAndFiniteAtTheEnds) {
                    std::log(std::numeric_limits<double>::denorm_min()));
   EXPECT_DOUBLE_EQ(FixedLog(std::numeric_limits<double>::max()),
                    std::log(std::numeric_limits<double>::max()));
+}
+
+TEST(FixedExp, IsWithinOneUnitInTheLastPlace) {
+  Rng rng(1, "exp");
+  double worst = 0;
+  const auto check = [&](double x) {
+    const double got = FixedExp(x);
+    const long double exact = std::exp(static_cast<long double>(x));
+    const double ulp = std::nextafter(got, std::numeric_limits<double>::infinity()) - got;
+    worst = std::max(worst, static_cast<double>(std::abs(got - exact) / ulp));
+  };
+  for (int i = 0; i < 500'000; ++i) check(1400 * rng.Uniform() - 700);
+  for (int i = 0; i < 500'000; ++i) check(10 * rng.Uniform() - 5);
+  for (int i = 0; i < 200'000; ++i) check(1e-6 * (rng.Uniform() - 0.5));
+  for (int i = -1000; i <= 1000; ++i) check(i * 0.34657359027997264);  // where the reduction turns
+  EXPECT_LT(worst, 1);
+}
+
+TEST(FixedExp, IsExactAtZeroAndRightAtTheEnds) {
+  EXPECT_EQ(FixedExp(0), 1);
+  EXPECT_EQ(FixedExp(-0.0), 1);
+  EXPECT_EQ(FixedExp(710), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(FixedExp(std::numeric_limits<double>::infinity()),
+            std::numeric_limits<double>::infinity());
+  EXPECT_EQ(FixedExp(-746), 0);
+  EXPECT_EQ(FixedExp(-std::numeric_limits<double>::infinity()), 0);
+  EXPECT_DOUBLE_EQ(FixedExp(709.78), std::exp(709.78));
+  EXPECT_EQ(FixedExp(-745.13), std::numeric_limits<double>::denorm_min());
+}
+
+TEST(FixedNormalQuantile, InvertsTheDistributionFunction) {
+  const auto upper_tail = [](double z) {
+    return std::erfc(static_cast<long double>(z) / std::sqrt(2.0L)) / 2;
+  };
+  Rng rng(1, "quantile");
+  for (int i = 0; i < 200'000; ++i) {
+    const double p = rng.Uniform();
+    const double z = FixedNormalQuantile(p);
+    const long double density = std::exp(-0.5L * z * z) / std::sqrt(2 * std::acos(-1.0L));
+    // How far off z is, from how far off its probability is.
+    const long double off = (upper_tail(-z) - p) / density;
+    ASSERT_LT(std::abs(off), 2e-15L * std::max(1.0L, std::abs(static_cast<long double>(z)))) << p;
+  }
+  // Down to where the last approximation takes over, and beyond.
+  for (double p = 0.25; p > 1e-300; p *= 0.1) {
+    const double z = FixedNormalQuantile(p);
+    EXPECT_NEAR(static_cast<double>(upper_tail(-z) / p), 1, 1e-12) << p;
+    EXPECT_LT(z, FixedNormalQuantile(2 * p));
+  }
+  EXPECT_EQ(FixedNormalQuantile(0.5), 0);
+  EXPECT_NEAR(FixedNormalQuantile(0.975), 1.959963984540054, 1e-15);
+  for (const double p : {0.25, 0.125, 0.0625, 1.0 / 1024}) {  // exact in both tails
+    EXPECT_EQ(FixedNormalQuantile(1 - p), -FixedNormalQuantile(p));
+  }
 }
 
 struct Moments {
