@@ -30,6 +30,8 @@ class WatchedRunner final : public StepRunner {
   }
 
   DeviceInfo info() const override { return runner_.info(); }
+  bool Load(StopCheck stop) override { return runner_.Load(stop); }
+  void Unload() override { runner_.Unload(); }
   void Take(const DeviceCommand& command) override {
     if (command.kind == CommandKind::kEntry) running_.insert(command.request);
     if (command.kind == CommandKind::kEnd) {
@@ -38,7 +40,10 @@ class WatchedRunner final : public StepRunner {
     }
     runner_.Take(command);
   }
-  void RunStep(const DeviceCommand& step) override { runner_.RunStep(step); }
+  bool RunStep(const DeviceCommand& step, StopCheck stop) override {
+    return runner_.RunStep(step, stop);
+  }
+  KvHolder* kv() override { return runner_.kv(); }
 
  private:
   DecoderRunner runner_;
