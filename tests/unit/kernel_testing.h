@@ -51,8 +51,6 @@ struct StopAt {
             this};
   }
 };
-  }
-};
 
 inline std::vector<float> RandomFloats(std::mt19937& random, std::size_t count) {
   std::normal_distribution<float> normal;
