@@ -343,7 +343,7 @@ class Decoders {
   std::vector<DecoderRunner*> runners_;  ///< in the order of their making: by device, then model
 
  public:
-  Seam seam;
+  Seam seam;  ///< last: its devices' making fills runners_
 };
 
 constexpr std::uint32_t kEnd = kPrompt + 20;
