@@ -27,11 +27,14 @@ std::uint64_t ParametersOf(const ModelShape& shape) {
   return shape.layers * (attention + ffn) + (shape.decoder ? 2 : 1) * dim * shape.vocab;
 }
 
-std::uint32_t KvBlocksOf(const ModelShape& shape) {
-  const std::uint64_t block_bytes =
-      std::uint64_t{2} * shape.layers * shape.kv_dim() * sizeof(float) * kBlockTokens;
-  return static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(kMostKvBytes / block_bytes, kMostKvBlocks));
+// Nominal: what is planned with. Copies run at 3 to 20 GB/s here, by what the caches hold, and are
+// begun when a thread has woken; weights are not read but drawn and packed. What a run takes it
+// measures.
+constexpr Link kCopyLink = {Duration::Micros(50), 3'000'000'000};
+constexpr Link kLoadLink = {Duration::Micros(50), 200'000'000};
+
+std::uint64_t KvBlockBytesOf(const ModelShape& shape) {
+  return std::uint64_t{2} * shape.layers * shape.kv_dim() * sizeof(float) * kBlockTokens;
 }
 
 }  // namespace
@@ -59,6 +62,8 @@ absl::StatusOr<DeviceInfo> CpuDeviceInfo(std::string_view model) {
   const ModelShape& shape = *FindModelShape(model);
   DeviceInfo info;
   info.name = "cpu/" + std::string(model);
+  info.layers = shape.layers;
+  info.load_link = kLoadLink;
   if (!shape.decoder) {
     info.kind = ModelKind::kOneShot;
     info.max_step_tokens = kMaxUnits;
@@ -66,19 +71,46 @@ absl::StatusOr<DeviceInfo> CpuDeviceInfo(std::string_view model) {
   }
   info.kind = ModelKind::kDecoder;
   info.max_model_len_tokens = kMaxModelLenTokens;
-  info.total_blocks = KvBlocksOf(shape);
+  info.block_bytes = KvBlockBytesOf(shape);
+  info.total_blocks = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(kMostKvBytes / info.block_bytes, kMostKvBlocks));
+  info.host_blocks = info.total_blocks;
   info.block_tokens = kBlockTokens;
+  info.host_link = kCopyLink;
+  info.peer_link = kCopyLink;
   return info;
 }
 
-MakeStepRunner CpuStepRunner(std::string_view model, std::uint64_t seed) {
-  const ModelShape* shape = FindModelShape(model);
-  const DeviceInfo info = *CpuDeviceInfo(model);
-  return [shape, info, seed]() -> std::unique_ptr<StepRunner> {
-    if (info.kind == ModelKind::kOneShot) {
-      return std::make_unique<EncoderRunner>(*shape, info, seed);
+absl::StatusOr<DeviceInfo> CpuDeviceInfo(std::span<const std::string_view> models) {
+  absl::StatusOr<DeviceInfo> all = CpuDeviceInfo(models[0]);
+  for (const std::string_view model : models.subspan(1)) {
+    const absl::StatusOr<DeviceInfo> one = CpuDeviceInfo(model);
+    if (!all.ok() || !one.ok()) return all.ok() ? one : all;
+    if (one->kind != all->kind) {
+      return absl::InvalidArgumentError("'" + std::string(models[0]) + "' and '" +
+                                        std::string(model) +
+                                        "' cannot share a device: one is a decoder, one is not");
     }
-    return std::make_unique<DecoderRunner>(*shape, info, seed);
+    all->name += "+" + std::string(model);
+    all->layers = std::min(all->layers, one->layers);
+    all->block_bytes = std::max(all->block_bytes, one->block_bytes);
+    all->total_blocks = std::min(all->total_blocks, one->total_blocks);
+    all->host_blocks = std::min(all->host_blocks, one->host_blocks);
+  }
+  return all;
+}
+
+MakeStepRunner CpuStepRunner(std::string_view model, std::uint64_t seed) {
+  return CpuStepRunner(model, *CpuDeviceInfo(model), seed);
+}
+
+MakeStepRunner CpuStepRunner(std::string_view model, const DeviceInfo& device, std::uint64_t seed) {
+  const ModelShape* shape = FindModelShape(model);
+  return [shape, device, seed]() -> std::unique_ptr<StepRunner> {
+    if (device.kind == ModelKind::kOneShot) {
+      return std::make_unique<EncoderRunner>(*shape, device, seed);
+    }
+    return std::make_unique<DecoderRunner>(*shape, device, seed);
   };
 }
 

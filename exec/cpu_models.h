@@ -5,6 +5,7 @@
 #define SCHEDTWIN_EXEC_CPU_MODELS_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,9 +23,15 @@ std::vector<std::string_view> CpuModels();
 /// text names those there are.
 absl::StatusOr<DeviceInfo> CpuDeviceInfo(std::string_view model);
 
+/// The same of a device that can load any of these models: the narrowest of their limits.
+/// InvalidArgument: decoders and one-shot models do not share a device. REQUIRES: there is a model.
+absl::StatusOr<DeviceInfo> CpuDeviceInfo(std::span<const std::string_view> models);
+
 /// Makes such a device's runner, with weights drawn from `seed`. REQUIRES: CpuDeviceInfo(model) is
 /// OK.
 MakeStepRunner CpuStepRunner(std::string_view model, std::uint64_t seed);
+/// The same, one of several on a device that is `device`.
+MakeStepRunner CpuStepRunner(std::string_view model, const DeviceInfo& device, std::uint64_t seed);
 
 /// The kernel library and its instruction set: "onednn 2.6.3 avx2".
 std::string CpuBackend();

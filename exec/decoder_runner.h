@@ -1,10 +1,13 @@
 // DecoderRunner: a decoder model on the CPU behind StepRunner: keeps of each request its block
 // table and the tokens it has made, turns a step's entries and the standing set into one forward
-// pass, and feeds what was sampled back in. Used on one thread, its worker's.
+// pass, and feeds what was sampled back in. Used on one thread, its worker's, but for what other
+// devices' workers read of it when they copy its KV.
 #ifndef SCHEDTWIN_EXEC_DECODER_RUNNER_H_
 #define SCHEDTWIN_EXEC_DECODER_RUNNER_H_
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #include "absl/container/node_hash_map.h"
@@ -14,15 +17,18 @@
 
 namespace schedtwin {
 
-class DecoderRunner final : public StepRunner {
+class DecoderRunner final : public StepRunner, private KvHolder {
  public:
-  /// REQUIRES: `info` is of a decoder with KV blocks. Throws std::bad_alloc.
+  /// REQUIRES: `info` is of a decoder with KV blocks.
   DecoderRunner(const ModelShape& shape, const DeviceInfo& info, std::uint64_t seed,
                 LinearBackendKind backend = DefaultLinearBackend());
 
   DeviceInfo info() const override { return info_; }
+  bool Load(StopCheck stop) override;
+  void Unload() override { model_.reset(); }
   void Take(const DeviceCommand& command) override;
-  void RunStep(const DeviceCommand& step) override;
+  bool RunStep(const DeviceCommand& step, StopCheck stop) override;
+  KvHolder* kv() override { return this; }
 
   /// The tokens that a request has made so far; empty if it is not known. For tests.
   const std::vector<std::int32_t>& made(std::uint32_t request) { return sequences_[request].made; }
@@ -40,15 +46,28 @@ class DecoderRunner final : public StepRunner {
     std::uint32_t context_tokens;
     std::uint32_t tokens;
     bool samples;
+    bool member = false;
   };
+
+  const KvArena* arena(Tier tier) const override;
+  MadeTokens made_tokens(std::uint32_t request) const override;
+  bool Copy(const KvCopy& copy, StopCheck stop) override;
+  KvArena* MakeArena(Tier tier);
 
   void AddPart(std::uint32_t request, const Part& part);
   void FeedBack();
 
+  ModelShape shape_;
   DeviceInfo info_;
   std::uint32_t vocab_;
-  CpuDecoder model_;
+  std::uint64_t seed_;
+  LinearBackendKind backend_;
+  /// Held by the worker while it writes what other workers may read: the two that follow. Its own
+  /// reads need no lock.
+  mutable std::mutex mutex_;
   absl::node_hash_map<std::uint32_t, Sequence> sequences_;  // a sequence stays where it is
+  std::unique_ptr<KvArena> arenas_[2];                      ///< by tier
+  std::unique_ptr<CpuDecoder> model_;                       ///< null: not loaded
   std::vector<std::uint32_t> members_;
   std::vector<DeviceCommand> entries_;
 

@@ -12,7 +12,7 @@ DeviceProbe::DeviceProbe(Wait wait) : time_source_(&clock_, &mailbox_, wait) {}
 absl::StatusOr<std::unique_ptr<DeviceProbe>> DeviceProbe::Start(const MakeStepRunner& make,
                                                                 Wait wait) {
   std::unique_ptr<DeviceProbe> probe(new DeviceProbe(wait));
-  auto device = CpuDevice::Start(make, &probe->mailbox_, &probe->clock_, nullptr);
+  auto device = CpuDevice::Start({make}, /*loaded=*/1, &probe->mailbox_, &probe->clock_, nullptr);
   if (!device.ok()) return device.status();
   probe->device_ = *std::move(device);
   probe->sender_.emplace(probe->device_.get(), &probe->now_);

@@ -5,6 +5,7 @@
 #define SCHEDTWIN_EXEC_ENCODER_RUNNER_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "exec/step_runner.h"
@@ -17,20 +18,24 @@ class EncoderRunner final : public StepRunner {
  public:
   static constexpr std::uint32_t kSequenceTokens = 128;
 
-  /// REQUIRES: `info` is of a one-shot model with a largest step. Throws std::bad_alloc.
+  /// REQUIRES: `info` is of a one-shot model with a largest step.
   EncoderRunner(const ModelShape& shape, const DeviceInfo& info, std::uint64_t seed);
 
   DeviceInfo info() const override { return info_; }
+  bool Load(StopCheck stop) override;
+  void Unload() override { model_.reset(); }
   void Take(const DeviceCommand& command) override;
-  void RunStep(const DeviceCommand& step) override;
+  bool RunStep(const DeviceCommand& step, StopCheck stop) override;
 
  private:
   void AddUnits(std::uint32_t request, std::uint32_t units);
 
+  ModelShape shape_;
   DeviceInfo info_;
   std::uint32_t vocab_;
-  CpuEncoder model_;
-  std::vector<std::int32_t> tokens_;  ///< of the step's units so far
+  std::uint64_t seed_;
+  std::unique_ptr<CpuEncoder> model_;  ///< null: not loaded
+  std::vector<std::int32_t> tokens_;   ///< of the step's units so far
   std::vector<float> pooled_;
 };
 

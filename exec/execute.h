@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "exec/step_runner.h"
@@ -20,6 +21,9 @@ namespace schedtwin {
 
 struct ExecSetup {
   MakeStepRunner make_runner;
+  std::vector<MakeStepRunner> make_models;  ///< by model number; empty: `make_runner` makes the one
+  /// Bit m: devices that are there at the start have model m loaded then. Others start with none.
+  std::uint64_t loaded_models = ~std::uint64_t{0};
   std::uint32_t devices = 1;
   const StepTimeModel* model = nullptr;  ///< for predictions; null: none. Outlives the call
   Wait wait = Wait::kSleep;

@@ -18,8 +18,8 @@ void Mailbox::Connect(ReplySink* sink) {
   sink_ = sink;
   ++devices_;
   const std::lock_guard lock(mutex_);
-  in_.reserve(devices_);  // one step of each is in flight: Put never allocates
-  out_.reserve(devices_);
+  in_.reserve(devices_ * kRepliesHeld);
+  out_.reserve(devices_ * kRepliesHeld);
 }
 
 void Mailbox::Put(const DeviceReply& reply) {

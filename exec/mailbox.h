@@ -1,11 +1,13 @@
 // Mailbox: the way from the worker threads of a run's devices back to its policy thread. Workers
 // put replies in; a file descriptor becomes readable, on which the policy thread can sleep together
 // with its timers; the policy thread takes them out and posts them to the run. One for all devices
-// of a run, which it outlives. Allocates nothing once all devices are connected.
+// of a run, which it outlives. Allocates nothing once all devices are connected, unless a device
+// answers more than kRepliesHeld times between two deliveries.
 #ifndef SCHEDTWIN_EXEC_MAILBOX_H_
 #define SCHEDTWIN_EXEC_MAILBOX_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -16,6 +18,9 @@ namespace schedtwin {
 
 class Mailbox {
  public:
+  /// Of a device, without more memory: its step's, and those of operations.
+  static constexpr std::size_t kRepliesHeld = 16;
+
   /// Throws std::system_error if the system has no descriptor left.
   Mailbox();
   ~Mailbox();

@@ -19,7 +19,7 @@ void CheckShape(const ModelShape& shape, const DecoderOptions& options) {
   Require(shape.decoder, "the model is no decoder");
   RequireCommonShape(shape);
   Require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0, "KV heads must divide heads");
-  Require(options.kv_blocks > 0, "the KV pool needs blocks");
+  Require(options.kv != nullptr || options.kv_blocks > 0, "the KV pool needs blocks");
   Require(options.block_tokens > 0 && options.block_tokens % kLaneMultiple == 0,
           "a KV block's tokens must be a multiple of 8");
 }
@@ -62,9 +62,10 @@ std::vector<float> DecoderWeights(const ModelShape& shape, std::uint64_t seed, D
   return weights;
 }
 
-CpuDecoder::CpuDecoder(const ModelShape& shape, const DecoderOptions& options)
-    : shape_(shape), options_(options), kernels_(Kernels()) {
+CpuDecoder::CpuDecoder(const ModelShape& shape, const DecoderOptions& options, StopCheck stop)
+    : shape_(shape), options_(options), kernels_(Kernels()), kv_(options.kv) {
   CheckShape(shape, options);
+  if (kv_ == nullptr) kv_ = &own_kv_.emplace(shape, options.block_tokens, options.kv_blocks);
   attention_ = {shape.heads, shape.kv_heads, shape.head_dim(), options.block_tokens};
   backend_ = MakeLinearBackend(options.backend);
   const auto weights = [&](DecoderTensor tensor, std::uint32_t layer) {
@@ -79,19 +80,17 @@ CpuDecoder::CpuDecoder(const ModelShape& shape, const DecoderOptions& options)
   };
   using enum DecoderTensor;
   const std::uint32_t dim = shape.dim, qkv = dim + 2 * shape.kv_dim(), ffn = shape.ffn;
-  const std::uint64_t pool =
-      Product(options.kv_blocks, Product(shape.kv_dim(), options.block_tokens));
   layers_.resize(shape.layers);
   for (std::uint32_t i = 0; i < shape.layers; ++i) {
+    if (stop()) throw MakingStopped();
     layers_[i] = {.attention_norm = Filled(weights(kAttentionNorm, i)),
                   .ffn_norm = Filled(weights(kFfnNorm, i)),
-                  .keys = Buffer(pool),
-                  .values = Buffer(pool),
                   .qkv = linear(kQkv, i, qkv, dim),
                   .attention_out = linear(kAttentionOut, i, dim, dim),
                   .gate_up = linear(kGateUp, i, 2 * ffn, dim),
                   .down = linear(kDown, i, dim, ffn)};
   }
+  if (stop()) throw MakingStopped();
   embedding_ = Filled(weights(kEmbedding, 0));
   final_norm_ = Filled(weights(kFinalNorm, 0));
   head_ = linear(kHead, 0, shape.vocab, dim);
@@ -111,7 +110,7 @@ void CpuDecoder::Check(std::span<const DecoderSequence> sequences) const {
     }
     const std::uint64_t end = std::uint64_t{sequence.context_tokens} + sequence.count;
     for (std::uint64_t i = 0; i * options_.block_tokens < end; ++i) {
-      Require(sequence.blocks[i] < options_.kv_blocks, "a block lies outside the KV pool");
+      Require(sequence.blocks[i] < kv_->blocks(), "a block lies outside the KV pool");
     }
   }
 }
@@ -159,7 +158,10 @@ void CpuDecoder::Embed(std::span<const DecoderSequence> sequences, std::uint32_t
 
 /// `delta`: what the layer before has still to add to the stream, or null.
 void CpuDecoder::RunLayer(std::span<const DecoderSequence> sequences, std::uint32_t rows,
-                          Layer& layer, const float* delta) {
+                          std::size_t index, const float* delta) {
+  Layer& layer = layers_[index];
+  float* keys = kv_->keys(index);
+  float* values = kv_->values(index);
   kernels_.rms_norm(x_.data(), delta, layer.attention_norm.data(), kEpsilon, rows, shape_.dim,
                     normed_.data());
   layer.qkv->Run(normed_.data(), rows, qkv_.data());
@@ -168,10 +170,9 @@ void CpuDecoder::RunLayer(std::span<const DecoderSequence> sequences, std::uint3
   for (const DecoderSequence& sequence : sequences) {
     const AttentionChunk chunk{sequence.blocks, sequence.context_tokens, sequence.count};
     float* qkv = qkv_.data() + row * width;
-    kernels_.rope_append(attention_, chunk, qkv, rotation_.data() + row * attention_.head_dim,
-                         layer.keys.data(), layer.values.data());
-    kernels_.attend(attention_, chunk, true, qkv, layer.keys.data(), layer.values.data(),
-                    mixed_.data() + row * shape_.dim);
+    kernels_.rope_append(attention_, chunk, qkv, rotation_.data() + row * attention_.head_dim, keys,
+                         values);
+    kernels_.attend(attention_, chunk, true, qkv, keys, values, mixed_.data() + row * shape_.dim);
     row += sequence.count;
   }
   layer.attention_out->Run(mixed_.data(), rows, delta_.data());
@@ -212,8 +213,8 @@ void CpuDecoder::Sample(std::span<const DecoderSequence> sequences, std::int32_t
   if (gathered > 0) flush();
 }
 
-void CpuDecoder::Forward(std::span<const DecoderSequence> sequences, std::uint32_t padding_tokens,
-                         std::int32_t* sampled) {
+bool CpuDecoder::Forward(std::span<const DecoderSequence> sequences, std::uint32_t padding_tokens,
+                         std::int32_t* sampled, StopCheck stop) {
   Check(sequences);
   std::uint64_t rows = padding_tokens;
   std::uint32_t samples = 0;
@@ -226,11 +227,14 @@ void CpuDecoder::Forward(std::span<const DecoderSequence> sequences, std::uint32
   Reserve(count, samples);
   Embed(sequences, count);
   const float* delta = nullptr;
-  for (Layer& layer : layers_) {
-    RunLayer(sequences, count, layer, delta);
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    if (stop()) return false;
+    RunLayer(sequences, count, i, delta);
     delta = delta_.data();
   }
+  if (stop()) return false;
   Sample(sequences, sampled);
+  return true;
 }
 
 std::span<const float> CpuDecoder::logits() const {
@@ -240,11 +244,7 @@ std::span<const float> CpuDecoder::logits() const {
 
 void CpuDecoder::FillWithNan() {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-  for (Layer& layer : layers_) {
-    for (const Buffer* buffer : {&layer.keys, &layer.values}) {
-      std::fill(buffer->span().begin(), buffer->span().end(), kNan);
-    }
-  }
+  kv_->FillWithNan();
   for (const Buffer* buffer : {&x_, &normed_, &qkv_, &mixed_, &delta_, &gate_up_, &inner_,
                                &rotation_, &head_x_, &head_delta_, &head_normed_, &logits_}) {
     std::fill(buffer->span().begin(), buffer->span().end(), kNan);

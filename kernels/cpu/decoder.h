@@ -6,21 +6,26 @@
 // llama2.c, grouped-query attention, SwiGLU, a final norm, and an LM head of its own that only the
 // last tokens of sequences that sample pass through; the sampled token is the likeliest.
 //
-// Owns weights, cache and scratch memory. One thread at a time. Throws std::bad_alloc when memory
-// is lacking and std::invalid_argument for misuse, before anything is changed. What a row computes
-// does not depend on what else is in the step, as far as the linear backend's rows do not.
+// Owns weights and scratch memory, and the cache unless it is given one. One thread at a time.
+// Throws std::bad_alloc when memory is lacking and std::invalid_argument for misuse, before
+// anything is changed. What a row computes does not depend on what else is in the step, as far as
+// the linear backend's rows do not.
 #ifndef SCHEDTWIN_KERNELS_CPU_DECODER_H_
 #define SCHEDTWIN_KERNELS_CPU_DECODER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "kernels/cpu/buffer.h"
 #include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/kv_arena.h"
 #include "kernels/cpu/linear.h"
+#include "kernels/cpu/stop_check.h"
 #include "kernels/model_shapes.h"
 
 namespace schedtwin {
@@ -34,13 +39,14 @@ struct DecoderSequence {
 };
 
 struct DecoderOptions {
-  std::uint32_t kv_blocks = 0;      ///< of the pool
+  std::uint32_t kv_blocks = 0;      ///< of the pool, if it is the decoder's own
   std::uint32_t block_tokens = 16;  ///< a multiple of 8
   /// Of a step, padding included; more grows the scratch memory.
   std::uint32_t reserve_tokens = 2048;
   std::uint64_t seed = 1;  ///< of the weights
   LinearBackendKind backend = DefaultLinearBackend();
   bool keep_logits = false;  ///< all of a step's, for tests; else 64 rows at a time
+  KvArena* kv = nullptr;     ///< the cache; outlives the decoder. Null: one of its own
 };
 
 /// A decoder's tensors, matrices as [output][input]. The fused ones hold queries, keys, values and
@@ -67,12 +73,17 @@ class CpuDecoder {
   /// Rows that pass through the LM head at a time.
   static constexpr std::uint32_t kHeadRows = 64;
 
-  CpuDecoder(const ModelShape& shape, const DecoderOptions& options);
+  /// Making the weights takes as long as many steps. Throws MakingStopped once `stop` says so.
+  CpuDecoder(const ModelShape& shape, const DecoderOptions& options, StopCheck stop = {});
+  CpuDecoder(const CpuDecoder&) = delete;
+  CpuDecoder& operator=(const CpuDecoder&) = delete;
 
   /// Runs one step. `padding_tokens` more rows pass through the layers (not attention) and are
-  /// thrown away. `sampled` gets one token for each sequence that samples, in order.
-  void Forward(std::span<const DecoderSequence> sequences, std::uint32_t padding_tokens,
-               std::int32_t* sampled);
+  /// thrown away. `sampled` gets one token for each sequence that samples, in order. False: `stop`,
+  /// asked before each layer and before the LM head, has cut the step; nothing is sampled then, and
+  /// the cache past the contexts holds anything.
+  bool Forward(std::span<const DecoderSequence> sequences, std::uint32_t padding_tokens,
+               std::int32_t* sampled, StopCheck stop = {});
 
   /// Rows of `vocab` logits of the last step's sampled sequences; needs keep_logits.
   std::span<const float> logits() const;
@@ -84,14 +95,14 @@ class CpuDecoder {
 
  private:
   struct Layer {
-    Buffer attention_norm, ffn_norm, keys, values;
+    Buffer attention_norm, ffn_norm;
     std::unique_ptr<Linear> qkv, attention_out, gate_up, down;
   };
 
   void Check(std::span<const DecoderSequence> sequences) const;
   void Reserve(std::uint32_t rows, std::uint32_t samples);
   void Embed(std::span<const DecoderSequence> sequences, std::uint32_t rows);
-  void RunLayer(std::span<const DecoderSequence> sequences, std::uint32_t rows, Layer& layer,
+  void RunLayer(std::span<const DecoderSequence> sequences, std::uint32_t rows, std::size_t index,
                 const float* delta);
   void Sample(std::span<const DecoderSequence> sequences, std::int32_t* sampled);
   void HeadRows(std::uint32_t rows, float* logits, std::int32_t* sampled);
@@ -105,6 +116,8 @@ class CpuDecoder {
   Buffer embedding_, final_norm_;
   std::unique_ptr<Linear> head_;
   std::vector<Layer> layers_;
+  std::optional<KvArena> own_kv_;
+  KvArena* kv_;
 
   // Scratch: one row for each token of the step.
   std::uint64_t reserved_rows_ = 0;

@@ -73,7 +73,8 @@ std::vector<float> EncoderWeights(const ModelShape& shape, std::uint32_t sequenc
 }
 
 CpuEncoder::CpuEncoder(const ModelShape& shape, std::uint32_t sequence_tokens,
-                       std::uint32_t max_units, std::uint64_t seed, LinearBackendKind backend)
+                       std::uint32_t max_units, std::uint64_t seed, LinearBackendKind backend,
+                       StopCheck stop)
     : shape_(shape),
       sequence_tokens_(sequence_tokens),
       max_units_(max_units),
@@ -84,7 +85,10 @@ CpuEncoder::CpuEncoder(const ModelShape& shape, std::uint32_t sequence_tokens,
   attention_ = {shape.heads, shape.heads, shape.head_dim(), block};
   backend_ = MakeLinearBackend(backend);
   const std::uint32_t rows = PaddedRows(sequence_tokens * max_units);
-  for (std::uint32_t i = 0; i < shape.layers; ++i) layers_.push_back(MakeLayer(i, rows));
+  for (std::uint32_t i = 0; i < shape.layers; ++i) {
+    if (stop()) throw MakingStopped();
+    layers_.push_back(MakeLayer(i, rows));
+  }
   using enum EncoderTensor;
   const auto filled = [&](EncoderTensor tensor) {
     return Filled(EncoderWeights(shape_, sequence_tokens_, seed_, tensor, 0));
@@ -153,7 +157,8 @@ void CpuEncoder::RunLayer(std::uint32_t units, const Layer& layer) {
                       layer.output_norm_bias.data(), kEpsilon, rows, dim);
 }
 
-void CpuEncoder::Forward(const std::int32_t* tokens, std::uint32_t units, float* pooled) {
+bool CpuEncoder::Forward(const std::int32_t* tokens, std::uint32_t units, float* pooled,
+                         StopCheck stop) {
   Require(units <= max_units_, "more units than the encoder was made for");
   const std::uint32_t rows = units * sequence_tokens_, dim = shape_.dim;
   for (std::uint32_t i = 0; i < rows; ++i) {
@@ -166,11 +171,15 @@ void CpuEncoder::Forward(const std::int32_t* tokens, std::uint32_t units, float*
                         nullptr, embedding_norm_.data(), embedding_norm_bias_.data(), kEpsilon,
                         sequence_tokens_, dim);
   }
-  for (const Layer& layer : layers_) RunLayer(units, layer);
+  for (const Layer& layer : layers_) {
+    if (stop()) return false;
+    RunLayer(units, layer);
+  }
   for (std::uint32_t unit = 0; unit < units; ++unit) {
     std::copy_n(x_.data() + std::size_t{unit} * sequence_tokens_ * dim, dim,
                 pooled + std::size_t{unit} * dim);
   }
+  return true;
 }
 
 void CpuEncoder::FillWithNan() {

@@ -19,6 +19,7 @@
 #include "kernels/cpu/buffer.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/linear.h"
+#include "kernels/cpu/stop_check.h"
 #include "kernels/model_shapes.h"
 
 namespace schedtwin {
@@ -51,11 +52,14 @@ std::vector<float> EncoderWeights(const ModelShape& shape, std::uint32_t sequenc
 
 class CpuEncoder {
  public:
+  /// Throws MakingStopped once `stop` says so.
   CpuEncoder(const ModelShape& shape, std::uint32_t sequence_tokens, std::uint32_t max_units,
-             std::uint64_t seed, LinearBackendKind backend = DefaultLinearBackend());
+             std::uint64_t seed, LinearBackendKind backend = DefaultLinearBackend(),
+             StopCheck stop = {});
 
-  /// tokens: [units][sequence_tokens]; pooled: [units][dim]; units: at most max_units.
-  void Forward(const std::int32_t* tokens, std::uint32_t units, float* pooled);
+  /// tokens: [units][sequence_tokens]; pooled: [units][dim]; units: at most max_units. False:
+  /// `stop`, asked before each layer, has cut the step; `pooled` is untouched.
+  bool Forward(const std::int32_t* tokens, std::uint32_t units, float* pooled, StopCheck stop = {});
 
   std::string backend_name() const { return backend_->name(); }
   /// For tests: scratch memory holds NaN afterwards.

@@ -1,6 +1,6 @@
 // SleepingRunner: a device that only pretends to compute: it sleeps for as long as a step is to
-// take, and can be told to fail. For tests and benchmarks of what is around a device. Worker's
-// thread.
+// take, layer by layer, and can be told to fail. For tests and benchmarks of what is around a
+// device. Worker's thread.
 #ifndef SCHEDTWIN_TESTS_SUPPORT_SLEEPING_RUNNER_H_
 #define SCHEDTWIN_TESTS_SUPPORT_SLEEPING_RUNNER_H_
 
@@ -21,10 +21,16 @@ class SleepingRunner final : public StepRunner {
       : info_(std::move(info)), step_(step), throw_at_(throw_at) {}
 
   DeviceInfo info() const override { return info_; }
+  bool Load(StopCheck) override { return true; }
+  void Unload() override {}
   void Take(const DeviceCommand&) override {}
-  void RunStep(const DeviceCommand&) override {
+  bool RunStep(const DeviceCommand&, StopCheck stop) override {
     if (steps_++ == throw_at_) throw std::runtime_error("the fan has stopped");
-    std::this_thread::sleep_for(std::chrono::nanoseconds(step_.ns()));
+    for (std::uint32_t layer = 0; layer < info_.layers; ++layer) {
+      if (stop()) return false;
+      std::this_thread::sleep_for(std::chrono::nanoseconds(step_.ns() / info_.layers));
+    }
+    return true;
   }
 
  private:

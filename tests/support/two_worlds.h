@@ -53,6 +53,8 @@ inline DeviceInfo TinyDecoderInfo() {
   info.max_model_len_tokens = 512;
   info.total_blocks = 256;
   info.block_tokens = 16;
+  info.host_blocks = 256;
+  info.layers = kTinyDecoder.layers;
   return info;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/support/two_worlds.h"
+#include "tests/unit/kernel_testing.h"
 #include "tests/unit/policy_testing.h"
 
 namespace schedtwin {
@@ -30,6 +31,8 @@ class WatchedRunner final : public StepRunner {
   }
 
   DeviceInfo info() const override { return runner_.info(); }
+  bool Load(StopCheck stop) override { return runner_.Load(stop); }
+  void Unload() override { runner_.Unload(); }
   void Take(const DeviceCommand& command) override {
     if (command.kind == CommandKind::kEntry) running_.insert(command.request);
     if (command.kind == CommandKind::kEnd) {
@@ -38,7 +41,10 @@ class WatchedRunner final : public StepRunner {
     }
     runner_.Take(command);
   }
-  void RunStep(const DeviceCommand& step) override { runner_.RunStep(step); }
+  bool RunStep(const DeviceCommand& step, StopCheck stop) override {
+    return runner_.RunStep(step, stop);
+  }
+  KvHolder* kv() override { return runner_.kv(); }
 
  private:
   DecoderRunner runner_;
@@ -106,6 +112,46 @@ TEST(DecoderRunner, SaysTheSameHoweverItIsScheduled) {
     EXPECT_EQ(said.preemptions > 0, preempts) << what;
     EXPECT_EQ(said.tokens, alone.tokens) << what;
   }
+}
+
+// What two members and a listed request make, where a step is cut at every layer before it is run.
+std::vector<std::vector<std::int32_t>> SayWithCuts(bool cut) {
+  constexpr std::uint32_t kPrompt = 20;
+  DecoderRunner runner(kTinyDecoder, TinyDecoderInfo(), 1, LinearBackendKind::kPlain);
+  EXPECT_TRUE(runner.Load({}));
+  const auto tell = [&](CommandKind kind, std::uint32_t request, std::uint32_t tokens,
+                        std::uint32_t context_tokens) {
+    runner.Take({.kind = kind,
+                 .samples = true,
+                 .request = request,
+                 .tokens = tokens,
+                 .context_tokens = context_tokens});
+  };
+  for (std::uint32_t request = 0; request < 3; ++request) {
+    for (std::uint32_t i = 0; i < 3; ++i) tell(CommandKind::kBlock, request, request * 3 + i, i);
+    tell(CommandKind::kEntry, request, kPrompt, 0);
+  }
+  EXPECT_TRUE(runner.RunStep({}, {}));
+  for (std::uint32_t member = 0; member < 2; ++member) tell(CommandKind::kJoin, member, 0, kPrompt);
+  const DeviceCommand standing = {.kind = CommandKind::kStep, .standing = true};
+  for (std::uint32_t context = kPrompt; context < kPrompt + 16; ++context) {
+    for (int layer = 0; cut && layer <= static_cast<int>(kTinyDecoder.layers); ++layer) {
+      tell(CommandKind::kEntry, 2, 1, context);
+      EXPECT_FALSE(runner.RunStep(standing, StopAt{layer}.check()));
+      if (layer == 1) continue;  // its set stays
+      for (const std::uint32_t member : {0u, 1u}) tell(CommandKind::kLeave, member, 0, context);
+      for (const std::uint32_t member : {1u, 0u}) tell(CommandKind::kJoin, member, 0, context);
+    }
+    tell(CommandKind::kEntry, 2, 1, context);
+    EXPECT_TRUE(runner.RunStep(standing, {}));
+  }
+  return {runner.made(0), runner.made(1), runner.made(2)};
+}
+
+TEST(DecoderRunner, AStepThatIsCutIsAsIfItHadNotBeen) {
+  const auto uncut = SayWithCuts(false);
+  EXPECT_EQ(uncut[0].size(), 17u);
+  EXPECT_EQ(SayWithCuts(true), uncut);
 }
 
 TEST(DecoderRunner, SaysDifferentThingsToDifferentRequests) {

@@ -252,6 +252,39 @@ TEST_P(KernelDecoder, KeepsNoMoreLogitsThanAskedFor) {
   EXPECT_THROW(decoder.logits(), std::invalid_argument);
 }
 
+TEST_P(KernelDecoder, IsCutBeforeAnyLayerAndGoesOnAsIfItHadNotBeen) {
+  Bench bench(kTiny, GetParam(), 750), uncut(kTiny, GetParam(), 750);
+  const auto sequence = bench.Make(20);
+  ASSERT_EQ(sequence.tokens, uncut.Make(20).tokens);
+  uncut.Step({Bench::Part(sequence, 0, 12)});
+  uncut.Step({Bench::Part(sequence, 12, 8)});
+  bench.Step({Bench::Part(sequence, 0, 12)});
+  const DecoderSequence rest = Bench::Part(sequence, 12, 8);
+  for (int layer = 0; layer <= static_cast<int>(kTiny.layers); ++layer) {  // the last: the LM head
+    std::int32_t sampled = -1;
+    StopAt stop{layer};
+    EXPECT_FALSE(bench.decoder.Forward({&rest, 1}, 0, &sampled, stop.check()));
+    EXPECT_EQ(stop.asked, layer + 1) << "it went on";
+    EXPECT_EQ(sampled, -1);
+  }
+  StopAt never{1000};
+  std::int32_t sampled = -1;
+  EXPECT_TRUE(bench.decoder.Forward({&rest, 1}, 0, &sampled, never.check()));
+  EXPECT_GE(sampled, 0);
+  EXPECT_EQ(bench.LogitsOf(0), uncut.LogitsOf(0));
+}
+
+TEST_P(KernelDecoder, CanBeStoppedWhileItIsMade) {
+  const DecoderOptions options{.kv_blocks = 1, .reserve_tokens = 1, .backend = GetParam()};
+  StopAt never{1000};
+  CpuDecoder whole(kTiny, options, never.check());
+  for (int i = 0; i < never.asked; ++i) {
+    StopAt stop{i};
+    EXPECT_THROW(CpuDecoder(kTiny, options, stop.check()), MakingStopped) << i;
+  }
+  EXPECT_GT(never.asked, static_cast<int>(kTiny.layers));
+}
+
 TEST_P(KernelDecoder, AgreesAtARealShape) {
   const ModelShape& shape = *FindModelShape("llama-15m");
   Bench bench(shape, GetParam(), 800, 16, 4, 16);

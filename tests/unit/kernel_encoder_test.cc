@@ -49,6 +49,26 @@ TEST_P(KernelEncoder, BatchesAgreeWithTheReferenceAndWithEachUnitAlone) {
   }
 }
 
+TEST_P(KernelEncoder, IsCutBeforeAnyLayer) {
+  const ModelShape& shape = kShapes[0];
+  CpuEncoder encoder(shape, 6, 2, 5, GetParam());
+  std::mt19937 random(23);
+  const auto input = RandomTokens(random, 12, shape.vocab);
+  std::vector<float> untouched(std::size_t{2} * shape.dim, 7), uncut = untouched, pooled = uncut;
+  EXPECT_TRUE(encoder.Forward(input.data(), 2, uncut.data()));
+  for (int layer = 0; layer < static_cast<int>(shape.layers); ++layer) {
+    StopAt stop{layer};
+    EXPECT_FALSE(encoder.Forward(input.data(), 2, pooled.data(), stop.check()));
+    EXPECT_EQ(stop.asked, layer + 1) << "it went on";
+    EXPECT_EQ(pooled, untouched);
+  }
+  StopAt never{1000};
+  EXPECT_TRUE(encoder.Forward(input.data(), 2, pooled.data(), never.check()));
+  EXPECT_EQ(pooled, uncut);
+  StopAt making{1};
+  EXPECT_THROW(CpuEncoder(shape, 6, 2, 5, GetParam(), making.check()), MakingStopped);
+}
+
 TEST_P(KernelEncoder, AgreesAtARealShape) {
   const ModelShape& shape = *FindModelShape("encoder-mini");
   CpuEncoder encoder(shape, 6, 2, 5, GetParam());

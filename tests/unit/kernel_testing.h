@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/cpu/linear.h"
+#include "kernels/cpu/stop_check.h"
 #include "tests/support/reference_math.h"
 
 namespace schedtwin {
@@ -36,6 +37,20 @@ inline void ExpectSame(LinearBackendKind backend, const std::vector<float>& a,
     EXPECT_LT(reference::RelativeError(a, b), 1e-5);
   }
 }
+
+/// Says stop when it is asked for the `stop_at`th time, from 0, and from then on.
+struct StopAt {
+  int stop_at;
+  mutable int asked = 0;
+
+  StopCheck check() const {
+    return {[](const void* context) {
+              const auto& self = *static_cast<const StopAt*>(context);
+              return self.asked++ >= self.stop_at;
+            },
+            this};
+  }
+};
 
 inline std::vector<float> RandomFloats(std::mt19937& random, std::size_t count) {
   std::normal_distribution<float> normal;
