@@ -27,20 +27,21 @@ enum class CommandKind : std::uint8_t {
   kBlock,  ///< block number `context_tokens` of the request's table is block `tokens` of the pool,
            ///< and the table is that long now
   kEnd,    ///< the request is over: what is kept of it may go
-  kContent,  ///< the request's prompt is, from position `context_tokens` on, `tokens` tokens of the
-             ///< content whose id is handle()
+  kContent,  ///< the request's text is, from position `context_tokens` on, `tokens` tokens of the
+             ///< content whose id is handle(); in order of position, the named output last, before
+             ///< the request's first kBlock
   kEntry,    ///< one entry of the step that follows
   kStep,     ///< run a step: the entries before it, and the standing set if `standing`; of model
              ///< number `request`
   kAbort,    ///< cut the step that runs, if it is `step` of `plan`: now, or at the end of its layer
-           ///< if `layer`. Answered with the step
-  kFrom,    ///< block number `context_tokens` that the copy that follows reads is block `tokens`
-  kTo,      ///< and that it writes
-  kCopy,    ///< operation handle(): copy `tokens` blocks of KV to tier `step` of this device, from
-            ///< tier `entries` of device `context_tokens`
-  kLoad,    ///< operation handle(): load model number `request`, of `bytes()` bytes
-  kUnload,  ///< operation handle(): and unload it
-  kCancel,  ///< end operation handle() as soon as can be. Answered with the operation
+             ///< if `layer`. Answered with the step
+  kFrom,     ///< block number `context_tokens` that the copy that follows reads is block `tokens`
+  kTo,       ///< and that it writes
+  kCopy,     ///< operation handle(): copy `tokens` blocks of KV to tier `step` of this device, from
+             ///< tier `entries` of device `context_tokens`
+  kLoad,     ///< operation handle(): load model number `request`, of `bytes()` bytes
+  kUnload,   ///< operation handle(): and unload it
+  kCancel,   ///< end operation handle() as soon as can be. Answered with the operation
 };
 
 /// 32 bytes, the same for every kind; a step's entries precede it, as its blocks do a copy. kBlock,

@@ -22,6 +22,7 @@ enum class EventKind : std::uint8_t {
   kPlanStarting,  ///< late binding; `word` is the plan
   kPlanRetry,     ///< the window of the plan `word` opens; `index` of the device
   kPlanDropped,   ///< missed or empty; `word` is the plan
+  kCacheChange,   ///< on device `index`
 };
 
 struct Event {

@@ -47,6 +47,7 @@ void RunCore::EndRequest(std::uint32_t id, EndReason reason, Time end) {
     record.priority = cold.spec.priority;
     record.preemptions = cold.preemptions;
     record.recomputed_tokens = fate.recomputed_tokens;
+    record.cached_tokens = cold.cached_tokens;
     record.device = {fate.last_device};
     record.arrival = cold.spec.arrival;
     record.admitted = fate.admitted;

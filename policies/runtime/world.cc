@@ -35,6 +35,9 @@ World::World(const WorldOptions& options, Policy* policy, TimeSource* time_sourc
   core_->recorder = recorder;
   core_->wants = recorder == nullptr ? RecordWants{} : wants;
   core_->tie_seed = options.tie_seed;
+  core_->prefix_cache = options.prefix_cache;
+  const bool identify_blocks = options.identify_blocks || options.prefix_cache;
+  if (identify_blocks) core_->requests.KeepTexts(options.isolate_tenants);
   core_->journal.Attach(recorder, core_->wants.log);
   core_->turns.Reset(static_cast<std::uint32_t>(devices.size()), options.tie_seed);
   for (RequestSource* source : sources) core_->sources.push_back({.source = source});
@@ -60,15 +63,16 @@ World::World(const WorldOptions& options, Policy* policy, TimeSource* time_sourc
         SmallerLimit(max_model_len_tokens_,
                      static_cast<std::uint32_t>(std::min<std::uint64_t>(held_tokens, 0xffffffffu)));
     max_step_tokens_ = SmallerLimit(max_step_tokens_, info.max_step_tokens);
-    drivers_.push_back(std::make_unique<DeviceDriver>(core_.get(), devices[i].port, this, &view,
-                                                      &clocks_[i], devices[i].model,
-                                                      options.identify_blocks));
+    drivers_.push_back(std::make_unique<DeviceDriver>(
+        core_.get(), devices[i].port, this, &view, &clocks_[i], devices[i].model, identify_blocks));
     memory_facets_.push_back(&drivers_.back()->memory());
+    cache_facets_.push_back(&drivers_.back()->memory());
   }
   clock_ = clock_facet_.get();
   actions_ = actions_facet_.get();
   services_ = services_facet_.get();
   memories_ = memory_facets_;
+  caches_ = cache_facets_;
   devices_ = views_;
   standing_clocks_ = clocks_.data();
   window_ = core_->requests.window();
@@ -171,6 +175,15 @@ void World::Dispatch(const Event& event) {
     case EventKind::kPlanDropped: {
       DeviceDriver& driver = *drivers_[event.index];
       DeliverDone(driver, driver.DroppedDone(PlanId::FromWord(event.word)));
+      return;
+    }
+    case EventKind::kCacheChange: {
+      const CacheChange change = drivers_[event.index]->memory().TakeCacheChange();
+      core_->journal.Event(core_->now, EventCode::kCacheChange, change.device.value,
+                           static_cast<std::uint64_t>(change.tier),
+                           change.stored_blocks | (std::uint64_t{change.evicted_blocks} << 32));
+      policy_->OnCacheChange(*this, change);
+      AfterCallback();
       return;
     }
   }
@@ -410,7 +423,10 @@ void World::CheckInvariants() const {
   });
   for (std::size_t i = 0; i < drivers_.size(); ++i) {
     const KvPool& pool = drivers_[i]->memory().pool();
-    SCHEDTWIN_CHECK(pool.total_blocks() == pool.free_blocks() + pool.fenced_blocks() + owned[i]);
+    pool.CheckInvariants();
+    SCHEDTWIN_CHECK(pool.cache() != nullptr ||
+                    pool.total_blocks() == pool.free_blocks() + pool.fenced_blocks() + owned[i]);
+    SCHEDTWIN_CHECK(views_[i].cached_blocks == pool.cached_blocks());
     SCHEDTWIN_CHECK(standing[i] == drivers_[i]->standing().size());
     SCHEDTWIN_CHECK(views_[i].free_blocks == pool.free_blocks());
     SCHEDTWIN_CHECK(views_[i].fenced_blocks == pool.fenced_blocks());

@@ -153,6 +153,7 @@ class World final : private Context, public ReplySink {
   std::vector<StandingClock> clocks_;
   std::vector<std::unique_ptr<DeviceDriver>> drivers_;
   std::vector<Memory*> memory_facets_;
+  std::vector<Cache*> cache_facets_;
   std::vector<DeviceReply> inbox_;  ///< by device
   ModelKind kind_ = ModelKind::kDecoder;
   std::uint32_t max_model_len_tokens_ = 0;  ///< what a request may have at most; 0: no limit

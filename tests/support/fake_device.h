@@ -1,7 +1,7 @@
 // FakeDevice: a device for tests of the runtime. Runs one step at a time, each as long as a
 // function says, keeps what it was asked to do, and complains (in words, `complaints`) of orders
 // that no real device could follow: a chunk whose context is not in its cache, a request named
-// twice in a step, a member that joins twice, KV in a block that somebody else has written since.
+// twice in a step, a member that joins twice, KV in a block that holds another text.
 // With `hold` set it answers only when the test says
 // so, like a device of a real-time world. Policy thread; owned by the test.
 #ifndef SCHEDTWIN_TESTS_SUPPORT_FAKE_DEVICE_H_
@@ -84,9 +84,13 @@ class FakeDevice final : public DevicePort {
         tables_[command.request].resize(command.context_tokens + 1, kNoBlock);
         tables_[command.request].back() = command.tokens;
         return;
+      case CommandKind::kContent:
+        texts_[command.request].push_back(command);
+        return;
       case CommandKind::kEnd:
         if (members_.count(command.request) > 0) Complain("over, but a member", command);
         tables_.erase(command.request);
+        texts_.erase(command.request);
         return;
       case CommandKind::kEntry:
         step_.entries.push_back(command);
@@ -139,11 +143,13 @@ class FakeDevice final : public DevicePort {
     steps.push_back(std::exchange(step_, FakeStep{}));
   }
 
-  /// What the runtime takes to be in the cache must be there; a request may start over.
+  /// What the runtime takes to be in the cache must be there; a request may start over, with blocks
+  /// that it shares if they are told apart (UseBlocks looks what is in them).
   void CheckContext(const DeviceCommand& command, bool may_restart) {
     const auto cached = cached_.find(command.request);
     const std::uint32_t have = cached == cached_.end() ? 0 : cached->second;
     if (command.context_tokens == have || (may_restart && command.context_tokens == 0)) return;
+    if (may_restart && !tables_.empty() && command.context_tokens % info_.block_tokens == 0) return;
     Complain("said to have " + std::to_string(command.context_tokens) +
                  " tokens in the cache, has " + std::to_string(have),
              command);
@@ -161,11 +167,23 @@ class FakeDevice final : public DevicePort {
       }
       const std::pair<std::uint32_t, std::uint32_t> slot = {table[index],
                                                             position % info_.block_tokens};
-      if (position < entry.context_tokens && written_[slot] != entry.request) {
+      const Token token = TextAt(entry.request, position);
+      if (position < entry.context_tokens && written_[slot] != token) {
         return Complain("lost its token " + std::to_string(position), entry);
       }
-      written_[slot] = entry.request;
+      written_[slot] = token;
     }
+  }
+
+  /// Contents of tests have ids below 2^63.
+  using Token = std::pair<std::uint64_t, std::uint32_t>;
+  Token TextAt(std::uint32_t request, std::uint32_t position) {
+    for (const DeviceCommand& text : texts_[request]) {
+      if (position >= text.context_tokens && position - text.context_tokens < text.tokens) {
+        return {text.handle(), position - text.context_tokens};
+      }
+    }
+    return {std::uint64_t{1} << 63 | request, position};
   }
 
   void Complain(const std::string& what, const DeviceCommand& command) {
@@ -183,7 +201,8 @@ class FakeDevice final : public DevicePort {
   std::map<std::uint32_t, std::uint32_t> cached_;  ///< tokens in the cache, by request
   static constexpr std::uint32_t kNoBlock = 0xffffffffu;
   std::map<std::uint32_t, std::vector<std::uint32_t>> tables_;  ///< blocks, by request
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> written_;  ///< by whom, by slot
+  std::map<std::uint32_t, std::vector<DeviceCommand>> texts_;   ///< named stretches, by request
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Token> written_;  ///< by slot
   FakeStep step_;
   Time free_at_;
   std::deque<DeviceReply> held_;
