@@ -11,6 +11,7 @@
 #include "policies/profile/step_time.h"
 #include "policies/runtime/digest.h"
 #include "policies/runtime/kv_pool.h"
+#include "policies/runtime/request_text.h"
 #include "tests/support/data.h"
 #include "traces/open.h"
 #include "traces/reader.h"
@@ -35,6 +36,30 @@ void BM_KvPool(benchmark::State& state) {
   state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * kRequests);
 }
 BENCHMARK(BM_KvPool)->ArgName("books")->Arg(0)->Arg(1)->Arg(2);
+
+// Names for the blocks of a prompt of 4096 tokens, 16 in a block, and finding them all: what a
+// request pays once, and what each query for it does. `find`: only the latter.
+void BM_PrefixHashes(benchmark::State& state) {
+  constexpr std::uint32_t kTokens = 4096, kBlockTokens = 16, kBlocks = kTokens / kBlockTokens;
+  const ContentSegment content[] = {{1, 1000}, {2, 3096}};
+  RequestSpec spec;
+  spec.prompt_tokens = kTokens;
+  spec.content = content;
+  RequestText text;
+  text.Reset(1, spec, false);
+  KvPool pool(kBlocks, kBlockTokens, KvBooks::kCached);
+  pool.Take(1, kBlocks);
+  pool.Name(1, text.Hashes(kTokens, kBlockTokens, {0}));
+  for (auto _ : state) {
+    if (state.range(0) == 0) text.Reset(1, spec, false);
+    const auto hashes = text.Hashes(kTokens, kBlockTokens, {0});
+    if (pool.cache()->Find(hashes, 0, nullptr).blocks != kBlocks) {
+      return state.SkipWithError("blocks are not found");
+    }
+  }
+  state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * kBlocks);
+}
+BENCHMARK(BM_PrefixHashes)->ArgName("find")->Arg(0)->Arg(1);
 
 // A line of the journal is a few words: 1024 words at a time, and the value once.
 void BM_DigestWords(benchmark::State& state) {
