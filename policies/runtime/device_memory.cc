@@ -77,7 +77,7 @@ void DeviceMemory::Drop(std::uint32_t id) {
   RequestHot& hot = core_->requests.hot(id);
   if (hot.owned_blocks > 0 && caches()) {
     pool_.Give(id, hot.owned_blocks, HashesOf(id, ComputedTokens(id)));
-    SetComputed(id, 0);
+    SetComputed(id, 0, /*settled=*/false);
   } else if (hot.owned_blocks > 0) {
     pool_.Give(id, hot.owned_blocks);
   }
@@ -184,7 +184,7 @@ std::uint32_t DeviceMemory::TryAdopt(std::uint32_t id, std::uint32_t max_tokens)
   hot.device = view_->id.value;
   hot.owned_blocks = blocks;
   hot.scheduled_tokens = tokens;
-  SetComputed(id, tokens);
+  SetComputed(id, tokens, /*settled=*/false);
   RequestCold& cold = core_->requests.cold(id);
   RequestFate& fate = core_->requests.fate(id);
   if (fate.first_start.infinite()) cold.cached_tokens = tokens;
@@ -193,11 +193,11 @@ std::uint32_t DeviceMemory::TryAdopt(std::uint32_t id, std::uint32_t max_tokens)
   return tokens;
 }
 
-void DeviceMemory::SetComputed(std::uint32_t id, std::uint32_t tokens) {
+void DeviceMemory::SetComputed(std::uint32_t id, std::uint32_t tokens, bool settled) {
   const RequestHot& hot = core_->requests.hot(id);
   RequestText& text = core_->requests.text(id);
   text.computed_tokens = tokens;
-  text.caught_up = tokens + 1 == hot.prompt_tokens + hot.output_tokens;
+  text.caught_up = settled && tokens + 1 == hot.prompt_tokens + hot.output_tokens;
 }
 
 std::uint32_t DeviceMemory::ComputedTokens(std::uint32_t id) const {
@@ -209,7 +209,7 @@ std::uint32_t DeviceMemory::ComputedTokens(std::uint32_t id) const {
 }
 
 void DeviceMemory::OnComputed(std::uint32_t id, std::uint32_t computed_tokens) {
-  SetComputed(id, computed_tokens);
+  SetComputed(id, computed_tokens, /*settled=*/true);
   const std::uint32_t prompt_tokens = core_->requests.hot(id).prompt_tokens;
   pool_.Name(id, HashesOf(id, std::min(computed_tokens, prompt_tokens)));
   SyncCache();
@@ -323,7 +323,9 @@ void DeviceMemory::UndoTo(std::uint32_t entries) {
     }
     hot.owned_blocks = undo.owned_blocks;
     hot.device = undo.device;
-    if (caches() && undo.what != Undoing::kReserve) SetComputed(undo.request, hot.scheduled_tokens);
+    if (caches() && undo.what != Undoing::kReserve) {
+      SetComputed(undo.request, hot.scheduled_tokens, undo.what == Undoing::kRelease);
+    }
     undo_.pop_back();
   }
   Sync();

@@ -90,7 +90,9 @@ class DeviceMemory final : public Memory, public Cache {
   void Remember(Undoing what, std::uint32_t id, std::uint32_t taken);
   /// What is computed of a request for certain, whatever is in flight.
   std::uint32_t ComputedTokens(std::uint32_t id) const;
-  void SetComputed(std::uint32_t id, std::uint32_t tokens);
+  /// `settled`: no step in flight has anything of it; else a token of one that it was taken out of
+  /// may still come.
+  void SetComputed(std::uint32_t id, std::uint32_t tokens, bool settled);
   /// Names of the full blocks among the first `tokens` tokens.
   std::span<const std::uint64_t> HashesOf(std::uint32_t id, std::uint32_t tokens) const;
   /// What is found of at most so many tokens, and less than all that are known.

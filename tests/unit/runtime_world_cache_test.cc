@@ -316,6 +316,27 @@ TEST(WorldCache, ATokenInFlightIsNotSharedYet) {
   }
 }
 
+// A token of a step in flight is kept when its request is preempted, its KV is not.
+TEST(WorldCache, ATokenThatCameLateHasNoKvYet) {
+  TestRun run;
+  run.options.prefix_cache = true;
+  run.device.block_tokens = 1;
+  ScriptedPolicy policy;
+  policy.on_start = [](Context& context) {
+    for (const std::int64_t at : {5, 15}) context.clock().Arm(Time::Nanos(at), 1);
+  };
+  policy.on_arrival = [](Context& context, RequestId request) { LaunchOne(context, request); };
+  policy.on_slot_free = [](Context& context, DeviceId) {
+    if (context.live({0})) LaunchOne(context, {0});
+  };
+  policy.on_timer = [](Context& context, std::uint64_t) {
+    EXPECT_EQ(context.actions().Preempt({0}, PreemptMode::kRecompute), Refusal::kNone);
+    EXPECT_EQ(context.cache(kDevice).HitTokens({0}), 0u);
+  };
+  run.Run(&policy, {TokenRequest(0, 1, 4)});
+  EXPECT_EQ(run.recorder.Find(0)->output_tokens, 4u);
+}
+
 // ---- What it tells ----
 
 TEST(WorldCache, ChangesAreToldOnceAnInstantInTheirPlace) {
