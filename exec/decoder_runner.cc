@@ -1,6 +1,8 @@
 #include "exec/decoder_runner.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <utility>
 
 #include "exec/token_ids.h"
@@ -87,6 +89,10 @@ void DecoderRunner::Take(const DeviceCommand& command) {
       blocks.back() = command.tokens;
       return;
     }
+    case CommandKind::kContent:
+      sequences_[command.request].text.push_back(
+          {command.context_tokens, command.tokens, command.handle()});
+      return;
     case CommandKind::kEnd:
       sequences_.erase(command.request);
       return;
@@ -135,14 +141,26 @@ void DecoderRunner::AddPart(std::uint32_t request, const Part& part) {
   SCHEDTWIN_CHECK(std::uint64_t{part.context_tokens} + part.tokens <=
                   sequence.blocks.size() * info_.block_tokens);
   for (std::uint32_t i = 0; i < part.tokens; ++i) {
-    const std::uint32_t position = part.context_tokens + i;
-    const std::uint32_t at = position - sequence.first_made;
-    // What another device has made, and no copy has brought, is not known here; its place is taken
-    // by another token.
-    const bool made = position >= sequence.first_made && at < sequence.made.size();
-    tokens_.push_back(made ? sequence.made[at] : PromptToken(request, position, vocab_));
+    tokens_.push_back(TokenAt(request, sequence, part.context_tokens + i));
   }
   parts_.push_back(part);
+}
+
+std::int32_t DecoderRunner::TokenAt(std::uint32_t request, const Sequence& sequence,
+                                    std::uint32_t position) const {
+  const auto next = std::upper_bound(
+      sequence.text.begin(), sequence.text.end(), position,
+      [](std::uint32_t at, const Stretch& stretch) { return at < stretch.position; });
+  if (next != sequence.text.begin()) {
+    const Stretch& stretch = *std::prev(next);
+    const std::uint32_t offset = position - stretch.position;
+    if (offset < stretch.tokens) return ContentToken(stretch.content, offset, vocab_);
+  }
+  // What another device has made, and no copy has brought, is not known here; its place is taken
+  // by another token.
+  const std::uint32_t at = position - sequence.first_made;
+  const bool made = position >= sequence.first_made && at < sequence.made.size();
+  return made ? sequence.made[at] : PromptToken(request, position, vocab_);
 }
 
 void DecoderRunner::FeedBack() {

@@ -1,7 +1,8 @@
 // DecoderRunner: a decoder model on the CPU behind StepRunner: keeps of each request its block
-// table and the tokens it has made, turns a step's entries and the standing set into one forward
-// pass, and feeds what was sampled back in. Used on one thread, its worker's, but for what other
-// devices' workers read of it when they copy its KV.
+// table, its text and the tokens it has made, turns a step's entries and the standing set into one
+// forward pass, and feeds back in what was sampled; of an output that has a name, what the name
+// says it is, so that later prompts have the same text. Used on one thread, its worker's, but for
+// what other devices' workers read of it when they copy its KV.
 #ifndef SCHEDTWIN_EXEC_DECODER_RUNNER_H_
 #define SCHEDTWIN_EXEC_DECODER_RUNNER_H_
 
@@ -34,8 +35,14 @@ class DecoderRunner final : public StepRunner, private KvHolder {
   const std::vector<std::int32_t>& made(std::uint32_t request) { return sequences_[request].made; }
 
  private:
+  struct Stretch {
+    std::uint32_t position;
+    std::uint32_t tokens;
+    std::uint64_t content;
+  };
   struct Sequence {
     std::vector<std::uint32_t> blocks;
+    std::vector<Stretch> text;  ///< that has a name, in order of position
     std::vector<std::int32_t> made;
     std::uint32_t first_made = 0;      ///< position of made[0]
     std::uint32_t context_tokens = 0;  ///< of a member
@@ -55,6 +62,8 @@ class DecoderRunner final : public StepRunner, private KvHolder {
   KvArena* MakeArena(Tier tier);
 
   void AddPart(std::uint32_t request, const Part& part);
+  std::int32_t TokenAt(std::uint32_t request, const Sequence& sequence,
+                       std::uint32_t position) const;
   void FeedBack();
 
   ModelShape shape_;

@@ -81,10 +81,14 @@ class Actions {
   /// One OnSlotFree for the device at this instant, after everything else that is due now.
   virtual Refusal Poke(DeviceId device) = 0;
 
-  // Cached blocks; reservations are in memory.h.
-  /// Keeps the request's cached prefix from eviction, or no longer.
+  // Cached blocks; reservations are in memory.h. Refused while a memory transaction is open.
+  /// Keeps what is cached now of the request's text, on the device it is bound to, from eviction:
+  /// while nobody uses these blocks they are not free either. Pinnings are counted and outlive the
+  /// request: each stays until a request whose text begins with what was pinned takes it back, the
+  /// longest first, the latest of equal ones. kBadArgument: nothing is cached, or pinned.
   virtual Refusal Pin(RequestId request, bool pinned) = 0;
-  /// Evicts cached blocks, the least recently used first.
+  /// Evicts so many cached blocks that nobody uses (DeviceView::cached_blocks), the least recently
+  /// used first; kBadArgument, and none goes, if there are fewer. They stay free.
   virtual Refusal Evict(DeviceId device, std::uint32_t blocks) = 0;
 
   // Placement and operations. Each operation ends with one OnOperationDone.

@@ -1,8 +1,16 @@
 // Cache: the prefix cache of one device, as a policy sees it: which full blocks at the head of a
 // request's text are there already, and taking them over. Blocks are found by the chained hash of
-// the text before and in them (with the tenant, where tenants are kept apart, and the adapter).
-// Whether there is one at all the run says; without it nothing is ever found. Pinning and evicting
-// are actions.
+// the text before and in them (with the tenant, where tenants are kept apart, the model and the
+// adapter). Whether there is one at all the run says; without it nothing is ever found. Pinning and
+// evicting are actions.
+//
+// Blocks of a prompt are there from the end of the step that computed the last token in them;
+// blocks with output in them from when the request gives its blocks back, if its output has a name.
+// They stay there, with or without owners, until they are handed out for other text: the least
+// recently used first, of those given back at once the tail of the text first.
+//
+// What the next step of the standing set takes (Memory::StandingGrowth) counts as gone: the set
+// comes first, so that a policy finds the same as one that has reserved for each listed decode.
 #ifndef SCHEDTWIN_POLICIES_API_CACHE_H_
 #define SCHEDTWIN_POLICIES_API_CACHE_H_
 

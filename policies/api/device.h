@@ -68,7 +68,7 @@ struct DeviceView {
   std::uint32_t queue_depth = 1;
   std::uint32_t total_blocks = 0;
   std::uint32_t block_tokens = 0;
-  std::uint32_t free_blocks = 0;
+  std::uint32_t free_blocks = 0;    ///< that can be handed out, cached ones included
   std::uint32_t fenced_blocks = 0;  ///< released, but still used by a plan in flight
   std::uint32_t standing = 0;       ///< members of the standing decode set
   std::uint32_t max_step_tokens = 0;

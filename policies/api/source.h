@@ -15,9 +15,11 @@
 namespace schedtwin {
 
 /// A stretch of a prompt's text, by name: the same id is the same text wherever it occurs, and a
-/// stretch may stop short of its end. What follows the same stretches is a shared prefix.
+/// stretch may stop short of its end. Each one begins at the beginning of what its id names: two
+/// stretches of one id say the same thing twice. What follows the same stretches is a shared
+/// prefix.
 struct ContentSegment {
-  std::uint64_t id = 0;
+  std::uint64_t id = 0;  ///< 0: text that no other request has
   std::uint32_t tokens = 0;
 };
 
@@ -42,7 +44,7 @@ struct RequestSpec {
   Time leaves = Time::Infinite();    ///< when the client gives up; absolute
   std::uint32_t adapter = 0;         ///< fine-tuned variant of the model (LoRA); 0: none
   /// The prompt's text, in order; what it does not cover, or all where it is empty, is text that no
-  /// other request has. Read until the next call of the source.
+  /// other request has. Read until Next is called again.
   std::span<const ContentSegment> content = {};
   std::uint64_t output_content = 0;  ///< by which later prompts name its output; 0: none will
 };

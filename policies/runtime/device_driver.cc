@@ -292,6 +292,9 @@ void DeviceDriver::BookEntry(const Entry& entry, const EntryMark& mark, const De
   } else if (mark.samples) {
     BookToken(id, reply.end);
   }
+  if (memory_.caches() && mark.epoch == core_->requests.hot(id).epoch) {
+    memory_.OnComputed(id, mark.context_tokens + entry.tokens);
+  }
 }
 
 void DeviceDriver::BookToken(std::uint32_t id, Time end) {

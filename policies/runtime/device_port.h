@@ -27,8 +27,9 @@ enum class CommandKind : std::uint8_t {
   kBlock,  ///< block number `context_tokens` of the request's table is block `tokens` of the pool,
            ///< and the table is that long now
   kEnd,    ///< the request is over: what is kept of it may go
-  kContent,  ///< the request's prompt is, from position `context_tokens` on, `tokens` tokens of the
-             ///< content whose id is handle()
+  kContent,  ///< the request's text is, from position `context_tokens` on, `tokens` tokens of the
+             ///< content whose id is handle(); in order of position, the named output last, before
+             ///< the request's first kBlock
   kEntry,    ///< one entry of the step that follows
   kStep,     ///< run a step: the entries before it, and the standing set if `standing`; of model
              ///< number `request`

@@ -23,6 +23,7 @@ enum class EventKind : std::uint8_t {
   kPlanRetry,     ///< the window of the plan `word` opens; `index` of the device
   kPlanDropped,   ///< missed, empty or failed; `word` is the plan
   kOperation,     ///< `word` is the operation that has ended
+  kCacheChange,   ///< on device `index`
   kDeviceChange,  ///< of device `index`; `word` is the change
   kFault,         ///< `index` of the run's faults; `word`: 0 begins, 1 ends
   kReportTaken,   ///< device `index` writes a report

@@ -89,6 +89,7 @@ void Fleet::RemoveEmpty() {
   for (std::uint32_t i = 0; i < views_.size(); ++i) {
     if (views_[i].state != DeviceState::kDraining || Holds(i)) continue;
     operations_->ShutDown(i);
+    drivers_[i]->memory().ForgetCache();
     views_[i].state = DeviceState::kOff;
     --draining_;
     core_->PushChange(i, DeviceChange::kRemoved);
@@ -129,6 +130,7 @@ void Fleet::OnFault(std::uint32_t index, bool ends) {
     core_->requests.fate(id).recomputed_tokens += hot.scheduled_tokens;
     drivers_[device]->memory().Drop(id);
   });
+  drivers_[device]->memory().ForgetCache();
   core_->PushChange(device, DeviceChange::kFailed);
 }
 

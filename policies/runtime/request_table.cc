@@ -1,6 +1,7 @@
 #include "policies/runtime/request_table.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "policies/runtime/check.h"
 
@@ -13,7 +14,7 @@ template <class T>
 void MoveRing(std::vector<T>& ring, std::uint32_t old_mask, std::uint32_t from, std::uint32_t to) {
   std::vector<T> larger(2 * ring.size());
   const auto mask = static_cast<std::uint32_t>(larger.size() - 1);
-  for (std::uint32_t id = from; id != to; ++id) larger[id & mask] = ring[id & old_mask];
+  for (std::uint32_t id = from; id != to; ++id) larger[id & mask] = std::move(ring[id & old_mask]);
   ring.swap(larger);
 }
 
@@ -28,11 +29,18 @@ RequestTable::RequestTable()
   HideLastSlot();
 }
 
+void RequestTable::KeepTexts(bool isolate) {
+  SCHEDTWIN_CHECK(next_id_ == 0);
+  isolate_ = isolate;
+  text_.resize(hot_.size());
+}
+
 void RequestTable::Grow() {
   MoveRing(hot_, mask_, oldest_, next_id_);
   MoveRing(cold_, mask_, oldest_, next_id_);
   MoveRing(fate_, mask_, oldest_, next_id_);
   MoveRing(node_, mask_, oldest_, next_id_);
+  if (keeps_texts()) MoveRing(text_, mask_, oldest_, next_id_);
   mask_ = 2 * mask_ + 1;
   HideLastSlot();
 }
@@ -50,6 +58,8 @@ RequestId RequestTable::Add(const RequestSpec& spec, ModelKind kind, std::uint32
   RequestCold& cold = cold_[id & mask_];
   cold = RequestCold{};
   cold.spec = spec;
+  cold.spec.content = {};  // the source's own
+  if (keeps_texts()) text_[id & mask_].Reset(id, spec, isolate_);
   cold.max_new_tokens = limit_tokens;
   cold.model = spec.model;
   cold.content = ContentOf(spec);

@@ -11,6 +11,7 @@
 #include "policies/api/context.h"
 #include "policies/api/plan.h"
 #include "policies/api/request.h"
+#include "policies/runtime/request_text.h"
 
 namespace schedtwin {
 
@@ -55,6 +56,10 @@ class RequestTable {
  public:
   RequestTable();
 
+  /// From now on requests' texts are kept. `isolate`: those of two tenants are never the same.
+  void KeepTexts(bool isolate);
+  bool keeps_texts() const { return !text_.empty(); }
+
   /// Takes a request in; ids follow the order of calls. `limit_tokens`: the most it may make.
   RequestId Add(const RequestSpec& spec, ModelKind kind, std::uint32_t limit_tokens);
 
@@ -76,6 +81,8 @@ class RequestTable {
   RequestFate& fate(std::uint32_t id) { return fate_[id & mask_]; }
   const RequestFate& fate(std::uint32_t id) const { return fate_[id & mask_]; }
   StandingNode& node(std::uint32_t id) { return node_[id & mask_]; }
+  /// REQUIRES: keeps_texts().
+  RequestText& text(std::uint32_t id) { return text_[id & mask_]; }
 
   /// Marks the end; the slot is kept until Reclaim finds that no plan in flight names it.
   void End(std::uint32_t id);
@@ -111,6 +118,8 @@ class RequestTable {
   std::vector<RequestCold> cold_;
   std::vector<RequestFate> fate_;
   std::vector<StandingNode> node_;
+  std::vector<RequestText> text_;  ///< empty unless they are kept
+  bool isolate_ = false;
   std::vector<std::uint32_t> ended_;  ///< to be reclaimed
   std::uint32_t mask_;
   std::uint32_t oldest_ = 0;  ///< no request below it holds a slot

@@ -89,6 +89,7 @@ struct RunCore {
   std::vector<CommandSender*> end_listeners;  ///< devices that are told when a request is over
   Recorder* recorder = nullptr;
   RecordWants wants;
+  bool prefix_cache = false;  ///< devices with KV keep one
   std::uint64_t tie_seed = 0;
   std::uint64_t sequence = 0;
   std::uint64_t plan_serial = 0;  ///< counts checks of plans

@@ -33,6 +33,9 @@ World::World(const WorldOptions& options, Policy* policy, TimeSource* time_sourc
   core_->recorder = recorder;
   core_->wants = recorder == nullptr ? RecordWants{} : wants;
   core_->tie_seed = options.tie_seed;
+  core_->prefix_cache = options.prefix_cache;
+  const bool identify_blocks = options.identify_blocks || options.prefix_cache;
+  if (identify_blocks) core_->requests.KeepTexts(options.isolate_tenants);
   core_->journal.Attach(recorder, core_->wants.log);
   core_->turns.Reset(static_cast<std::uint32_t>(devices.size()), options.tie_seed);
   for (RequestSource* source : sources) core_->sources.push_back({.source = source});
@@ -64,10 +67,10 @@ World::World(const WorldOptions& options, Policy* policy, TimeSource* time_sourc
         SmallerLimit(max_model_len_tokens_,
                      static_cast<std::uint32_t>(std::min<std::uint64_t>(held_tokens, 0xffffffffu)));
     max_step_tokens_ = SmallerLimit(max_step_tokens_, info.max_step_tokens);
-    drivers_.push_back(std::make_unique<DeviceDriver>(core_.get(), devices[i].port, this, &view,
-                                                      &clocks_[i], devices[i].model,
-                                                      options.identify_blocks));
+    drivers_.push_back(std::make_unique<DeviceDriver>(
+        core_.get(), devices[i].port, this, &view, &clocks_[i], devices[i].model, identify_blocks));
     memory_facets_.push_back(&drivers_.back()->memory());
+    cache_facets_.push_back(&drivers_.back()->memory());
   }
   operations_ = std::make_unique<Operations>(core_.get(), drivers_, views_, options.models);
   core_->operations = operations_.get();
@@ -82,6 +85,7 @@ World::World(const WorldOptions& options, Policy* policy, TimeSource* time_sourc
   actions_ = actions_facet_.get();
   services_ = services_facet_.get();
   memories_ = memory_facets_;
+  caches_ = cache_facets_;
   devices_ = views_;
   standing_clocks_ = clocks_.data();
   window_ = core_->requests.window();

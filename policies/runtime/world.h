@@ -144,6 +144,7 @@ class World final : private Context, public ReplySink {
   void DeliverOperation(OpId operation);
   void DeliverCancel(std::uint32_t request, CancelBy by);
   void DeliverReport(std::uint32_t device);
+  void DeliverCacheChange(std::uint32_t device);
   void DeliverSlotFree(std::uint32_t device);
   /// Something has happened that by itself gets no request on.
   void CountIdle();
@@ -171,6 +172,7 @@ class World final : private Context, public ReplySink {
   std::vector<StandingClock> clocks_;
   std::vector<std::unique_ptr<DeviceDriver>> drivers_;
   std::vector<Memory*> memory_facets_;
+  std::vector<Cache*> cache_facets_;
   std::vector<DeviceReply> inbox_;     ///< by device: the end of its step
   std::vector<TimerId> reply_events_;  ///< by device: that it will be told
   std::unique_ptr<Operations> operations_;

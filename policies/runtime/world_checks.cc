@@ -78,7 +78,11 @@ void World::CheckInvariants() const {
     const KvPool& host = drivers_[i]->memory().pool(Tier::kHost);
     owned[i] += operations_->HeldBlocks(i, Tier::kDevice);
     swapped[i] += operations_->HeldBlocks(i, Tier::kHost);
-    SCHEDTWIN_CHECK(pool.total_blocks() == pool.free_blocks() + pool.fenced_blocks() + owned[i]);
+    pool.CheckInvariants();
+    host.CheckInvariants();
+    SCHEDTWIN_CHECK(pool.cache() != nullptr ||
+                    pool.total_blocks() == pool.free_blocks() + pool.fenced_blocks() + owned[i]);
+    SCHEDTWIN_CHECK(views_[i].cached_blocks == pool.cached_blocks());
     SCHEDTWIN_CHECK(host.total_blocks() == host.free_blocks() + host.fenced_blocks() + swapped[i]);
     SCHEDTWIN_CHECK(standing[i] == drivers_[i]->standing().size());
     SCHEDTWIN_CHECK(views_[i].free_blocks == pool.free_blocks());

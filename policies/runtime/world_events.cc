@@ -54,6 +54,8 @@ void World::Dispatch(const Event& event) {
     }
     case EventKind::kOperation:
       return DeliverOperation(OpId::FromWord(event.word));
+    case EventKind::kCacheChange:
+      return DeliverCacheChange(event.index);
     case EventKind::kDeviceChange:
       core_->journal.Event(core_->now, EventCode::kDeviceChange, event.index, event.word);
       policy_->OnDeviceChange(*this, {event.index}, static_cast<DeviceChange>(event.word));
@@ -85,6 +87,15 @@ void World::DeliverTimer(std::uint64_t tag) {
   core_->journal.Event(core_->now, EventCode::kTimer, tag);
   CountIdle();
   policy_->OnTimer(*this, tag);
+  AfterCallback();
+}
+
+void World::DeliverCacheChange(std::uint32_t device) {
+  const CacheChange change = drivers_[device]->memory().TakeCacheChange();
+  core_->journal.Event(core_->now, EventCode::kCacheChange, change.device.value,
+                       static_cast<std::uint64_t>(change.tier),
+                       change.stored_blocks | (std::uint64_t{change.evicted_blocks} << 32));
+  policy_->OnCacheChange(*this, change);
   AfterCallback();
 }
 

@@ -240,11 +240,18 @@ Refusal World::ActionsFacet::CancelOperation(OpId operation) {
 }
 
 Refusal World::ActionsFacet::Pin(RequestId request, bool pinned) {
-  return Answer(DecisionCode::kPin, request.value, pinned, Refusal::kUnsupported);
+  Refusal answer = Refusal::kUnknownRequest;
+  if (core_->requests.live(request.value)) {
+    DeviceDriver* driver = Driver({core_->requests.hot(request.value).device});
+    answer = driver == nullptr ? Refusal::kWrongDevice : driver->memory().Pin(request, pinned);
+  }
+  return Answer(DecisionCode::kPin, request.value, pinned, answer);
 }
 
 Refusal World::ActionsFacet::Evict(DeviceId device, std::uint32_t blocks) {
-  return Answer(DecisionCode::kEvict, device.value, blocks, Refusal::kUnsupported);
+  DeviceDriver* driver = Driver(device);
+  return Answer(DecisionCode::kEvict, device.value, blocks,
+                driver == nullptr ? Refusal::kUnknownDevice : driver->memory().Evict(blocks));
 }
 
 Started World::ActionsFacet::Load(DeviceId device, ModelId model) {

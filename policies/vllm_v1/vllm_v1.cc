@@ -209,18 +209,26 @@ bool VllmV1::Fits(const Context& context, DeviceId device, RequestId request, st
 void VllmV1::ScheduleWaiting(Context& context, DeviceId device, std::uint32_t budget) {
   Engine& engine = engines_[device.value];
   const DeviceView& view = context.device(device);
+  Cache& cache = context.cache(device);
   const std::uint32_t growth = StandingGrowth(context, device);
   const auto watermark =
       static_cast<std::uint32_t>(std::uint64_t{view.total_blocks} * watermark_permille_ / 1000);
   while (!engine.waiting.empty() && budget > 0 && engine.running.size() < max_num_seqs_) {
     const RequestId request = engine.waiting.front();
-    const std::uint32_t known = context.request(request).next_tokens();
-    const std::uint32_t tokens = std::min(known, budget);
-    if (!chunked_prefill_ && tokens < known) break;
+    const std::uint32_t hit = cache.HitTokens(request);
+    const std::uint32_t left = context.request(request).next_tokens() - hit;
+    const std::uint32_t tokens = std::min(left, budget);
+    if (!chunked_prefill_ && tokens < left) break;
     const bool something_scheduled = !entries_.empty() || view.standing > 0;
     const std::uint32_t keep = growth + (something_scheduled ? watermark : 0);
-    if (!Fits(context, device, request, full_sequence_must_fit_ ? known : tokens, keep)) break;
-    context.memory(device).Reserve(request, tokens);
+    const std::uint32_t covered = hit + (full_sequence_must_fit_ ? left : tokens);
+    // Cached blocks that nobody uses are among the free ones, and are taken like any other.
+    const std::uint32_t blocks =
+        BlocksFor(covered, view.block_tokens) -
+        (hit == 0 ? 0 : hit / view.block_tokens - cache.HitFreeBlocks(request));
+    if (blocks + keep > view.free_blocks) break;
+    if (hit > 0) cache.Adopt(request, hit);
+    context.memory(device).Reserve(request, hit + tokens);
     engine.waiting.PopFront();
     engine.running.push_back(request);
     entries_.push_back({request, tokens});

@@ -1,6 +1,7 @@
 // vllm_v1: the scheduler of vLLM's v1 engine for decoders: a token budget per step, running
-// requests first and then waiting ones, chunked prefill, paged KV, recompute preemption of the last
-// admitted. One engine on each device; arrivals go round robin.
+// requests first and then waiting ones, chunked prefill, paged KV, a prefix cache where the run has
+// one, recompute preemption of the last admitted. One engine on each device; arrivals go round
+// robin.
 //
 // Two forms that give the same outcome. Listed: the engine's own loop, every running request in
 // every plan. Standing: decodes are in the device's standing set, so a step costs O(changes); see

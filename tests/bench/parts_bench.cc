@@ -11,6 +11,7 @@
 #include "policies/profile/step_time.h"
 #include "policies/runtime/digest.h"
 #include "policies/runtime/kv_pool.h"
+#include "policies/runtime/request_text.h"
 #include "tests/support/data.h"
 #include "traces/open.h"
 #include "traces/reader.h"
@@ -20,10 +21,11 @@ namespace schedtwin {
 namespace {
 
 // 64 requests take 20 blocks each and give them back while a step is in flight: a take, a give and
-// a fence each. `identify`: with a number for every block.
+// a fence each. `books`: counted, with a number for every block, found by text (though none has
+// one).
 void BM_KvPool(benchmark::State& state) {
   constexpr std::uint32_t kRequests = 64, kBlocks = 20;
-  KvPool pool(kRequests * kBlocks, 16, state.range(0) != 0);
+  KvPool pool(kRequests * kBlocks, 16, static_cast<KvBooks>(state.range(0)));
   for (auto _ : state) {
     for (std::uint32_t id = 0; id < kRequests; ++id) pool.Take(id, kBlocks);
     pool.OnStepSubmitted();
@@ -33,7 +35,31 @@ void BM_KvPool(benchmark::State& state) {
   }
   state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * kRequests);
 }
-BENCHMARK(BM_KvPool)->ArgName("identify")->Arg(0)->Arg(1);
+BENCHMARK(BM_KvPool)->ArgName("books")->Arg(0)->Arg(1)->Arg(2);
+
+// Names for the blocks of a prompt of 4096 tokens, 16 in a block, and finding them all: what a
+// request pays once, and what each query for it does. `find`: only the latter.
+void BM_PrefixHashes(benchmark::State& state) {
+  constexpr std::uint32_t kTokens = 4096, kBlockTokens = 16, kBlocks = kTokens / kBlockTokens;
+  const ContentSegment content[] = {{1, 1000}, {2, 3096}};
+  RequestSpec spec;
+  spec.prompt_tokens = kTokens;
+  spec.content = content;
+  RequestText text;
+  text.Reset(1, spec, false);
+  KvPool pool(kBlocks, kBlockTokens, KvBooks::kCached);
+  pool.Take(1, kBlocks);
+  pool.Name(1, text.Hashes(kTokens, kBlockTokens, {0}));
+  for (auto _ : state) {
+    if (state.range(0) == 0) text.Reset(1, spec, false);
+    const auto hashes = text.Hashes(kTokens, kBlockTokens, {0});
+    if (pool.cache()->Find(hashes, 0, nullptr).blocks != kBlocks) {
+      return state.SkipWithError("blocks are not found");
+    }
+  }
+  state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * kBlocks);
+}
+BENCHMARK(BM_PrefixHashes)->ArgName("find")->Arg(0)->Arg(1);
 
 // A line of the journal is a few words: 1024 words at a time, and the value once.
 void BM_DigestWords(benchmark::State& state) {

@@ -48,6 +48,8 @@ struct Shape {
   std::vector<Fault> faults;
   Duration report_interval, report_delay, decision_cost;
   bool deadlines = false;
+  bool cached = false;  ///< blocks are found by their text
+  bool isolate = false;
 
   static Shape Of(std::uint64_t seed) {
     Rng rng(seed, "shape");
@@ -81,6 +83,9 @@ struct Shape {
     shape.report_delay = Duration::Nanos(rng.Below(2) * rng.Below(100));
     if (rng.Below(4) == 0) shape.decision_cost = Duration::Nanos(1 + rng.Below(9));
     shape.deadlines = rng.Below(2) == 0;
+    Rng cache(seed, "cache shape");
+    shape.cached = shape.with_kv && cache.Below(3) == 0;
+    shape.isolate = cache.Below(4) == 0;
     return shape;
   }
 
@@ -105,6 +110,8 @@ struct Shape {
     WorldOptions options;
     options.seed = seed;
     options.identify_blocks = identify;
+    options.prefix_cache = cached;
+    options.isolate_tenants = isolate;
     options.tie_seed = tie_seed;
     options.max_callbacks_per_instant = 2000;
     options.max_idle_timers = 1000;
@@ -136,7 +143,23 @@ struct Shape {
       }
       requests.push_back(spec);
     }
+    if (cached) GiveTexts(seed, &requests);
     return requests;
+  }
+
+  static void GiveTexts(std::uint64_t seed, std::vector<RequestSpec>* requests) {
+    static constexpr ContentSegment kTexts[][3] = {{{1, 9}, {2, 7}, {3, 30}},
+                                                   {{1, 9}, {2, 3}, {4, 30}},
+                                                   {{1, 9}, {2, 7}, {7, 9}},
+                                                   {{1, 20}, {0, 3}, {2, 8}},
+                                                   {{5, 4}, {5, 4}, {5, 16}}};
+    Rng rng(seed, "texts");
+    for (RequestSpec& spec : *requests) {
+      if (rng.Below(5) > 0) spec.content = kTexts[rng.Below(5)];
+      if (rng.Below(2) == 0) spec.output_content = 7;
+      spec.tenant = rng.Below(2);
+      spec.adapter = rng.Below(8) == 0;
+    }
   }
 };
 
@@ -222,9 +245,15 @@ class RandomPolicy final : public Policy {
     Callback(context);
   }
 
+  void OnCacheChange(Context& context, const CacheChange& change) override {
+    EXPECT_GT(change.stored_blocks + change.evicted_blocks, 0u);
+    Callback(context);
+  }
+
   std::uint64_t callbacks() const { return callbacks_; }
   std::uint64_t operations = 0;
   std::uint64_t changes = 0;
+  std::uint64_t adopted() const { return adopted_; }
 
  private:
   static constexpr std::uint64_t kTick = 998;  ///< keeps slots coming
@@ -276,6 +305,7 @@ class RandomPolicy final : public Policy {
   }
 
   void Act(Context& context) {
+    if (shape_.cached && Percent(20)) return Caches(context);
     switch (rng_.Below(16)) {
       case 0:
       case 1:
@@ -434,6 +464,30 @@ class RandomPolicy final : public Policy {
     if (Percent(2)) memory.Rollback(MemoryMark{rng_.Below(5)});
   }
 
+  void Caches(Context& context) {
+    const DeviceId device = {rng_.Below(shape_.devices)};
+    Cache& cache = context.cache(device);
+    const RequestId request = AnyRequest();
+    switch (rng_.Below(6)) {
+      case 0:
+        context.actions().Pin(request, Percent(40));
+        return;
+      case 1:
+        if (Percent(30)) context.actions().Evict(AnyDevice(), rng_.Below(5));
+        return;
+      default: {
+        const std::uint32_t hit = cache.HitTokens(request);
+        const std::uint32_t hit_free = cache.HitFreeBlocks(request);
+        const std::uint32_t free = context.device(device).free_blocks;
+        const std::uint32_t adopted = cache.Adopt(request, AnyTokens());
+        adopted_ += adopted;
+        EXPECT_LE(adopted, hit);
+        EXPECT_LE(free - context.device(device).free_blocks, hit_free);
+        return;
+      }
+    }
+  }
+
   void Timers(Context& context) {
     Clock& clock = context.clock();
     const Time when = Time::Nanos(context.now().ns() - 5 + rng_.Below(60));
@@ -512,6 +566,7 @@ class RandomPolicy final : public Policy {
           context.actions().Join(device, {id}) == Refusal::kNone) {
         continue;
       }
+      if (shape_.cached && Percent(60)) adopted_ += context.cache(device).Adopt({id}, 0xffffffffu);
       if (context.memory(device).Reserve({id}, view.scheduled_tokens() + view.next_tokens())) {
         entries_.push_back({{id}, view.next_tokens()});
       }
@@ -539,6 +594,7 @@ class RandomPolicy final : public Policy {
   std::set<std::uint32_t> unseen_;
   std::uint32_t arrived_ = 0;
   std::uint64_t callbacks_ = 0;
+  std::uint64_t adopted_ = 0;  ///< tokens
   bool cleared_ = false;
 };
 
@@ -549,6 +605,7 @@ struct Ran {
   std::uint64_t operations = 0;
   std::uint64_t changes = 0;
   std::uint64_t callbacks = 0;
+  std::uint64_t adopted = 0;
 };
 
 /// Each request ends at most once; when the run has finished, exactly once and as it should.
@@ -607,6 +664,7 @@ Ran RunSeed(std::uint64_t seed, bool record) {
   ran.operations = policy.operations;
   ran.changes = policy.changes;
   ran.callbacks = policy.callbacks();
+  ran.adopted = policy.adopted();
   if (shape.max_step_tokens > 0) {
     for (const FakeDevice& fake : run.fakes) {
       for (const FakeStep& step : fake.steps) {
@@ -627,7 +685,7 @@ TEST(RandomPolicy, KeepsTheBooksAndEndsWithAResult) {
   }
   std::map<RunResult, std::uint64_t> results;
   std::map<std::size_t, std::uint64_t> refusals;
-  std::uint64_t steps = 0, completed = 0, preemptions = 0;
+  std::uint64_t steps = 0, completed = 0, preemptions = 0, adopted = 0;
   std::uint64_t aborted = 0, operations = 0, changes = 0;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     SCOPED_TRACE("SCHEDTWIN_RANDOM_POLICY_SEED=" + std::to_string(seed));
@@ -647,6 +705,7 @@ TEST(RandomPolicy, KeepsTheBooksAndEndsWithAResult) {
     changes += ran.changes;
     completed += ran.summary.ended[static_cast<int>(EndReason::kCompleted)];
     preemptions += ran.summary.preemptions;
+    adopted += ran.adopted;
     for (std::size_t i = 0; i < static_cast<std::size_t>(Refusal::kCount); ++i) {
       refusals[i] += ran.summary.refusals[i];
     }
@@ -661,6 +720,7 @@ TEST(RandomPolicy, KeepsTheBooksAndEndsWithAResult) {
   EXPECT_GT(aborted, kSeeds / 20);
   EXPECT_GT(operations, kSeeds / 4);
   EXPECT_GT(changes, kSeeds / 4);
+  EXPECT_GT(adopted, kSeeds / 2);
   for (std::size_t i = 1; i < static_cast<std::size_t>(Refusal::kCount); ++i) {
     EXPECT_GT(refusals[i], 0u) << "reason " << i;
   }

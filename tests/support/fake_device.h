@@ -1,8 +1,8 @@
 // FakeDevice: a device for tests of the runtime. Runs one step at a time, each as long as a
 // function says, keeps what it was asked to do, and complains (in words, `complaints`) of orders
 // that no real device could follow: a chunk whose context is not in its cache, a request named
-// twice in a step, a member that joins twice, KV in a block that somebody else has written since,
-// or that is written while a copy reads or writes it, a model that is not loaded. Operations take
+// twice in a step, a member that joins twice, KV in a block that holds another text, or that is
+// written while a copy reads or writes it, a model that is not loaded. Operations take
 // `operation_time`, all beside each other but for the blocking ones. A step is cut where it is
 // told. With `hold` set it answers only when the test says so, like a device of a real-time world.
 // Policy thread; owned by the test.
@@ -103,11 +103,13 @@ class FakeDevice final : public DevicePort {
         tables_[command.request].resize(command.context_tokens + 1, kNoBlock);
         tables_[command.request].back() = command.tokens;
         return;
+      case CommandKind::kContent:
+        texts_[command.request].push_back(command);
+        return;
       case CommandKind::kEnd:
         if (members_.count(command.request) > 0) Complain("over, but a member", command);
         tables_.erase(command.request);
-        return;
-      case CommandKind::kContent:
+        texts_.erase(command.request);
         return;
       case CommandKind::kAbort:
         return Abort(command, now);
@@ -182,11 +184,13 @@ class FakeDevice final : public DevicePort {
     steps.push_back(std::exchange(step_, FakeStep{}));
   }
 
-  /// What the runtime takes to be in the cache must be there; a request may start over.
+  /// What the runtime takes to be in the cache must be there; a request may start over, with blocks
+  /// that it shares if they are told apart (UseBlocks looks what is in them).
   void CheckContext(const DeviceCommand& command, bool may_restart) {
     const auto cached = cached_.find(command.request);
     const std::uint32_t have = cached == cached_.end() ? 0 : cached->second;
     if (command.context_tokens == have || (may_restart && command.context_tokens == 0)) return;
+    if (may_restart && !tables_.empty() && command.context_tokens % info_.block_tokens == 0) return;
     Complain("said to have " + std::to_string(command.context_tokens) +
                  " tokens in the cache, has " + std::to_string(have),
              command);
@@ -204,10 +208,11 @@ class FakeDevice final : public DevicePort {
       }
       const std::pair<std::uint32_t, std::uint32_t> slot = {table[index],
                                                             position % info_.block_tokens};
-      if (position < entry.context_tokens && written_[slot] != entry.request) {
+      const Token token = TextAt(entry.request, position);
+      if (position < entry.context_tokens && written_[slot] != token) {
         return Complain("lost its token " + std::to_string(position), entry);
       }
-      written_[slot] = entry.request;
+      written_[slot] = token;
       if (position < entry.context_tokens) continue;
       for (const FakeOperation& copy : operations) {
         if (Writes(copy, table[index])) Complain("written while it is copied to", entry);
@@ -337,8 +342,18 @@ class FakeDevice final : public DevicePort {
     rolled_back_.erase(back);
   }
 
-  using Written = std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t>;
+  /// Contents of tests have ids below 2^63.
+  using Token = std::pair<std::uint64_t, std::uint32_t>;
+  using Written = std::map<std::pair<std::uint32_t, std::uint32_t>, Token>;
   Written& WrittenIn(Tier tier) { return tier == Tier::kDevice ? written_ : host_written_; }
+  Token TextAt(std::uint32_t request, std::uint32_t position) {
+    for (const DeviceCommand& text : texts_[request]) {
+      if (position >= text.context_tokens && position - text.context_tokens < text.tokens) {
+        return {text.handle(), position - text.context_tokens};
+      }
+    }
+    return {std::uint64_t{1} << 63 | request, position};
+  }
 
   void Complain(const std::string& what, const DeviceCommand& command) {
     complaints.push_back("request " + std::to_string(command.request) + ": " + what + " (step " +
@@ -362,12 +377,13 @@ class FakeDevice final : public DevicePort {
     Time until;
   };
   std::vector<Reading> readings_;
-  static constexpr std::uint32_t kNobody = 0xffffffffu;
-  Written written_, host_written_;        ///< by whom, by slot
+  static constexpr Token kNobody = {~std::uint64_t{0}, 0};
+  Written written_, host_written_;        ///< by slot
   std::vector<std::uint32_t> from_, to_;  ///< blocks of the copy that follows
   /// Members of a step that was cut, and what they have in the cache without it.
   std::map<std::uint32_t, std::uint32_t> rolled_back_;
   Time now_;
+  std::map<std::uint32_t, std::vector<DeviceCommand>> texts_;  ///< named stretches, by request
   FakeStep step_;
   Time free_at_;
   std::deque<DeviceReply> held_;

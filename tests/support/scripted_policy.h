@@ -47,6 +47,7 @@ class ScriptedPolicy final : public Policy {
   std::function<void(Context&, DeviceId)> on_slot_free;
   std::function<void(Context&, PlanId)> on_plan_starting;
   std::function<void(Context&, const PlanDone&)> on_plan_done;
+  std::function<void(Context&, const CacheChange&)> on_cache_change;
 
   std::vector<std::string> seen;
 
@@ -68,6 +69,12 @@ class ScriptedPolicy final : public Policy {
          "done " + std::to_string(done.device.value) + " " + PlanEndName(done.why) + " " +
              std::to_string(done.steps),
          on_plan_done, done);
+  }
+  void OnCacheChange(Context& context, const CacheChange& change) override {
+    Call(context,
+         "cache " + std::to_string(change.device.value) + " +" +
+             std::to_string(change.stored_blocks) + " -" + std::to_string(change.evicted_blocks),
+         on_cache_change, change);
   }
 
  private:

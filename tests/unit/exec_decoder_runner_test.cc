@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/texts.h"
 #include "tests/support/two_worlds.h"
 #include "tests/unit/kernel_testing.h"
 #include "tests/unit/policy_testing.h"
@@ -54,16 +55,18 @@ class WatchedRunner final : public StepRunner {
 
 struct Said {
   Made tokens;
+  std::map<std::uint32_t, std::uint32_t> cached_tokens;  ///< by request
   std::uint64_t preemptions = 0;
   std::uint64_t steps = 0;
 };
 
 Said Say(const std::string& name, const Settings& settings, std::uint32_t blocks,
-         const std::vector<RequestSpec>& requests) {
+         const std::vector<RequestSpec>& requests, bool prefix_cache = false) {
   const std::unique_ptr<Policy> policy = policy_testing::MakePolicy(name, settings);
   Said said;
   TwoWorlds run;
   run.device.total_blocks = blocks;
+  run.options.prefix_cache = prefix_cache;
   const DeviceInfo device = run.device;
   run.make_runner = [device, made = &said.tokens] {
     return std::make_unique<WatchedRunner>(device, made);
@@ -71,6 +74,9 @@ Said Say(const std::string& name, const Settings& settings, std::uint32_t blocks
   const RunSummary summary = run.Run(TestWorld::kCpu, policy.get(), requests);
   EXPECT_EQ(summary.result, RunResult::kFinished) << summary.detail;
   EXPECT_EQ(summary.ended[0], requests.size());
+  for (const RequestRecord& record : run.recorder.requests) {
+    said.cached_tokens[record.id.value] = record.cached_tokens;
+  }
   said.preemptions = summary.preemptions;
   said.steps = summary.steps;
   return said;
@@ -160,6 +166,31 @@ TEST(DecoderRunner, SaysDifferentThingsToDifferentRequests) {
   const auto& tokens = said.tokens.at(0);
   EXPECT_GT(std::set<std::int32_t>(tokens.begin(), tokens.end()).size(), 3u)
       << "a test of equal tokens would prove nothing if all were one";
+}
+
+// KV that somebody else has computed is as good as one's own: the same text is the same tokens.
+TEST(DecoderRunner, SaysTheSameWithBlocksThatOthersHaveComputed) {
+  constexpr std::uint64_t kSystem = 1, kUser = 2, kAnswer = 3, kOther = 4;
+  Texts texts;
+  const std::vector<RequestSpec> requests = {
+      texts.Request(0, {{kSystem, 40}, {kUser, 9}}, 20, kAnswer),
+      texts.Request(0, {{kSystem, 40}, {kOther, 5}}, 15),
+      texts.Request(0, {{kSystem, 40}, {kUser, 9}, {kAnswer, 20}, {kOther, 4}}, 12),
+      texts.Request(0, {{kSystem, 33}}, 9),
+  };
+  const Said alone = Say("fifo", {}, 64, requests);
+  // One after the other, so that each finds what those before it have left.
+  for (const char* standing : {"true", "false"}) {
+    const Said said = Say("vllm_v1", {{"max_num_seqs", "1"}, {"standing_set", standing}}, 64,
+                          requests, /*prefix_cache=*/true);
+    EXPECT_THAT(said.cached_tokens,
+                testing::ElementsAre(testing::Pair(0, 0), testing::Pair(1, 32),
+                                     testing::Pair(2, 64), testing::Pair(3, 32)));
+    EXPECT_EQ(said.tokens, alone.tokens);
+  }
+  // Side by side and short of blocks, so that some are preempted and find their own again.
+  const Said tight = Say("vllm_v1", {}, 9, requests, /*prefix_cache=*/true);
+  EXPECT_EQ(tight.tokens, alone.tokens);
 }
 
 }  // namespace

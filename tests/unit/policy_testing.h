@@ -175,6 +175,7 @@ struct Script {
   StepTimeModel model = StepTimeModel::Linear(Duration::Nanos(0), Duration::Nanos(1));
   DeviceInfo device;  ///< each of the devices
   std::uint32_t devices = 1;
+  WorldOptions options;
 };
 
 /// What came of it.
@@ -265,7 +266,7 @@ inline Played Play(const Script& script) {
   RequestSource* const sources[] = {&source};
   VirtualTimeSource time;
   KeepAll kept;
-  World world(WorldOptions{}, policy.get(), &time, setups, sources, &kept, {.steps = true});
+  World world(script.options, policy.get(), &time, setups, sources, &kept, {.steps = true});
   played.summary = world.Run();
   if (played.summary.result == RunResult::kFinished) {
     // In the order of starts; two that start at one instant, by device.

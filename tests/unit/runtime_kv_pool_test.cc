@@ -15,25 +15,27 @@
 namespace schedtwin {
 namespace {
 
+constexpr KvBooks kAllBooks[] = {KvBooks::kCounted, KvBooks::kIdentified, KvBooks::kCached};
+
 std::vector<std::uint32_t> TableOf(const KvPool& pool, std::uint32_t request) {
   const auto table = pool.BlockTable(request);
   return {table.begin(), table.end()};
 }
 
 TEST(KvPool, CountsBlocksForTokens) {
-  const KvPool pool(10, 16, false);
+  const KvPool pool(10, 16, KvBooks::kCounted);
   EXPECT_EQ(pool.BlocksFor(0), 0u);
   EXPECT_EQ(pool.BlocksFor(1), 1u);
   EXPECT_EQ(pool.BlocksFor(16), 1u);
   EXPECT_EQ(pool.BlocksFor(17), 2u);
   // The largest request that can be asked for must not wrap round to a small one.
   EXPECT_EQ(pool.BlocksFor(0xffffffffu), 0x10000000u);
-  EXPECT_EQ(KvPool(0, 0, false).BlocksFor(17), 0u) << "a model without KV";
+  EXPECT_EQ(KvPool(0, 0, KvBooks::kCounted).BlocksFor(17), 0u) << "a model without KV";
 }
 
 TEST(KvPool, RefusesWhatIsNotThereAndChangesNothing) {
-  for (const bool identify : {false, true}) {
-    KvPool pool(4, 16, identify);
+  for (const KvBooks books : kAllBooks) {
+    KvPool pool(4, 16, books);
     EXPECT_TRUE(pool.Take(1, 3));
     EXPECT_FALSE(pool.Take(2, 2));
     EXPECT_EQ(pool.free_blocks(), 1u);
@@ -45,8 +47,8 @@ TEST(KvPool, RefusesWhatIsNotThereAndChangesNothing) {
 }
 
 TEST(KvPool, GivesBackAtOnceWhenNothingIsInFlight) {
-  for (const bool identify : {false, true}) {
-    KvPool pool(4, 16, identify);
+  for (const KvBooks books : kAllBooks) {
+    KvPool pool(4, 16, books);
     pool.OnStepSubmitted();
     pool.OnStepEnded();
     ASSERT_TRUE(pool.Take(1, 4));
@@ -58,8 +60,8 @@ TEST(KvPool, GivesBackAtOnceWhenNothingIsInFlight) {
 }
 
 TEST(KvPool, FencesUntilEveryStepSubmittedBeforeHasEnded) {
-  for (const bool identify : {false, true}) {
-    KvPool pool(8, 16, identify);
+  for (const KvBooks books : kAllBooks) {
+    KvPool pool(8, 16, books);
     ASSERT_TRUE(pool.Take(1, 3) && pool.Take(2, 4));
     pool.OnStepSubmitted();
     pool.OnStepSubmitted();
@@ -81,7 +83,7 @@ TEST(KvPool, FencesUntilEveryStepSubmittedBeforeHasEnded) {
 }
 
 TEST(KvPool, TablesGrowAtTheEndAndKeepTheirOrder) {
-  KvPool pool(8, 16, true);
+  KvPool pool(8, 16, KvBooks::kIdentified);
   ASSERT_TRUE(pool.Take(1, 2));
   const std::vector<std::uint32_t> head = TableOf(pool, 1);
   ASSERT_TRUE(pool.Take(2, 1) && pool.Take(1, 2));
@@ -93,8 +95,11 @@ TEST(KvPool, TablesGrowAtTheEndAndKeepTheirOrder) {
 /// The books as anyone would keep them, and what must hold of the pool beside them.
 class TwinPool {
  public:
-  TwinPool(std::uint64_t seed, bool identify)
-      : rng_(seed, "kv pool test"), identify_(identify), pool_(kTotal, 16, identify) {}
+  TwinPool(std::uint64_t seed, KvBooks books)
+      : rng_(seed, "kv pool test"),
+        identify_(books != KvBooks::kCounted),
+        cached_(books == KvBooks::kCached),
+        pool_(kTotal, 16, books) {}
 
   void Act() {
     switch (rng_.Below(identify_ ? 6 : 7)) {
@@ -125,6 +130,7 @@ class TwinPool {
   }
 
   void Check() const {
+    pool_.CheckInvariants();
     std::uint32_t owned = 0, fenced = 0;
     for (const auto& [request, blocks] : owned_) owned += blocks;
     for (const auto& [step, blocks] : fenced_) fenced += blocks;
@@ -184,6 +190,7 @@ class TwinPool {
       std::uint32_t request;
       std::uint32_t blocks;
     };
+    if (cached_) pool_.Record(true);
     const std::map<std::uint32_t, std::vector<std::uint32_t>> before = Tables();
     const std::vector<std::uint32_t> next_before = NextHandedOut();
     std::map<std::uint32_t, std::uint32_t> owned = owned_;
@@ -211,6 +218,7 @@ class TwinPool {
     }
     ASSERT_EQ(Tables(), before);
     ASSERT_EQ(NextHandedOut(), next_before);
+    if (cached_) pool_.Record(false);
   }
   std::map<std::uint32_t, std::vector<std::uint32_t>> Tables() const {
     std::map<std::uint32_t, std::vector<std::uint32_t>> tables;
@@ -230,6 +238,7 @@ class TwinPool {
 
   Rng rng_;
   bool identify_;
+  bool cached_;
   KvPool pool_;
   std::map<std::uint32_t, std::uint32_t> owned_;
   std::vector<std::pair<std::uint64_t, std::uint32_t>>
@@ -241,10 +250,10 @@ class TwinPool {
 };
 
 TEST(KvPool, KeepsItsBooksUnderAnyOperations) {
-  for (const bool identify : {false, true}) {
+  for (const KvBooks books : kAllBooks) {
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-      SCOPED_TRACE(testing::Message() << "seed " << seed << ", identify " << identify);
-      TwinPool twin(seed, identify);
+      SCOPED_TRACE(testing::Message() << "seed " << seed << ", books " << static_cast<int>(books));
+      TwinPool twin(seed, books);
       for (int i = 0; i < 2'000; ++i) {
         twin.Act();
         twin.Check();
