@@ -49,10 +49,11 @@ struct RequestHot {
   std::uint32_t joined_step = 0;  ///< the set's submitted steps at the join
   std::uint32_t device = DeviceId::kNone;
   RequestState state = RequestState::kWaiting;
-  std::uint8_t epoch = 0;       ///< preemptions so far, modulo 256
-  std::uint16_t in_flight = 0;  ///< entries of launched plans that name it
-  Tier tier = Tier::kDevice;    ///< where its KV lies
-  bool hold = false;            ///< its response is to be held
+  std::uint8_t epoch = 0;        ///< preemptions so far, modulo 256
+  std::uint16_t in_flight = 0;   ///< entries of launched plans that name it
+  Tier tier = Tier::kDevice;     ///< where its KV lies
+  bool hold = false;             ///< its response is to be held
+  std::uint8_t left_behind = 0;  ///< operations that still hold blocks it had when a device failed
 };
 static_assert(sizeof(RequestHot) == 40);
 

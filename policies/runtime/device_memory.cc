@@ -193,7 +193,7 @@ std::uint32_t DeviceMemory::Adopt(RequestId request, std::uint32_t max_tokens) {
 }
 
 std::uint32_t DeviceMemory::TryAdopt(std::uint32_t id, std::uint32_t max_tokens) {
-  if (!caches() || !core_->requests.live(id)) return 0;
+  if (!caches() || core_->requests.WhyNot(id) != Refusal::kNone) return 0;
   RequestHot& hot = core_->requests.hot(id);
   if (hot.state != RequestState::kWaiting || hot.owned_blocks > 0 || hot.scheduled_tokens > 0) {
     return 0;

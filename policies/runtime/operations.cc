@@ -358,6 +358,7 @@ void Operations::Abandon(std::uint32_t request) {
   DropStage(request);
   if (Operation* operation = Find(fate.operation); operation != nullptr) {
     operation->orphan = true;
+    ++hot.left_behind;
     operation->source_blocks = hot.owned_blocks;
     hot.owned_blocks = 0;
     if (hot.state == RequestState::kMoving) hot.state = RequestState::kWaiting;
@@ -438,6 +439,7 @@ void Operations::SettleKv(OpId id, bool ok) {
       from.GiveFor(request, operation.from_tier, operation.source_blocks);
     }
     to.GiveFor(request, operation.to_tier, operation.blocks);
+    if (core_->requests.holds(request)) --core_->requests.hot(request).left_behind;
     return Remove(id);
   }
   RequestFate& fate = core_->requests.fate(request);

@@ -72,7 +72,8 @@ class RequestTable {
     if (!live(id)) return Refusal::kUnknownRequest;
     const RequestState state = hot_[id & mask_].state;
     if (state == RequestState::kHeld) return Refusal::kEnded;
-    return state == RequestState::kMoving ? Refusal::kMoving : Refusal::kNone;
+    const bool moving = state == RequestState::kMoving || hot_[id & mask_].left_behind > 0;
+    return moving ? Refusal::kMoving : Refusal::kNone;
   }
   RequestHot& hot(std::uint32_t id) { return hot_[id & mask_]; }
   const RequestHot& hot(std::uint32_t id) const { return hot_[id & mask_]; }

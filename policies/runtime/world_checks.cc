@@ -63,7 +63,10 @@ void World::CheckInvariants() const {
     (hot.tier == Tier::kDevice ? owned : swapped)[hot.device] += blocks;
     const KvPool& pool = driver.memory().pool(hot.tier);
     const bool given = hot.state == RequestState::kMoving && blocks == 0;  // swapped out, blocking
-    if (pool.identifies() && !given) SCHEDTWIN_CHECK(pool.BlockTable(id).size() == blocks);
+    if (hot.left_behind > 0) SCHEDTWIN_CHECK(blocks == 0 && !HeldByDevice(hot));
+    if (pool.identifies() && !given && hot.left_behind == 0) {
+      SCHEDTWIN_CHECK(pool.BlockTable(id).size() == blocks);
+    }
     if (views_[hot.device].total_blocks > 0 && !given) {
       SCHEDTWIN_CHECK(std::uint64_t{blocks} * views_[hot.device].block_tokens >=
                       view.scheduled_tokens());

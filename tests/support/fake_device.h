@@ -92,7 +92,8 @@ class FakeDevice final : public DevicePort {
       case CommandKind::kJoin:
         if (!members_.insert(command.request).second) Complain("joined twice", command);
         SettleRollBack(command);
-        CheckContext(command, /*may_restart=*/false);
+        CheckContext(command, /*may_restart=*/true);  // all but one token may have been adopted
+        cached_[command.request] = command.context_tokens;
         return;
       case CommandKind::kLeave:
         if (members_.erase(command.request) == 0) Complain("left, but is no member", command);
