@@ -9,18 +9,24 @@
 
 #include "experiments/text.h"
 #include "policies/api/actions.h"
+#include "policies/api/device.h"
 #include "policies/api/plan.h"
+#include "policies/api/policy.h"
 #include "policies/api/source.h"
 #include "policies/runtime/journal.h"
 
 namespace schedtwin {
 namespace {
 
-constexpr std::string_view kRefusals[] = {
-    "accepted",        "unknown_device",  "unknown_request", "unknown_plan",    "queue_full",
-    "empty_plan",      "duplicate_entry", "wrong_tokens",    "no_capacity",     "no_memory",
-    "batch_too_large", "not_decoding",    "wrong_device",    "already_started", "bad_window",
-    "device_down",     "not_standing",    "ended",           "bad_argument",    "unsupported"};
+constexpr std::string_view kRefusals[] = {"accepted",        "unknown_device",    "unknown_request",
+                                          "unknown_plan",    "queue_full",        "empty_plan",
+                                          "duplicate_entry", "wrong_tokens",      "no_capacity",
+                                          "no_memory",       "batch_too_large",   "not_decoding",
+                                          "wrong_device",    "already_started",   "bad_window",
+                                          "device_down",     "not_standing",      "ended",
+                                          "bad_argument",    "unsupported",       "moving",
+                                          "on_host",         "not_loaded",        "mixed_models",
+                                          "no_link",         "unknown_operation", "model_in_use"};
 static_assert(std::size(kRefusals) == static_cast<std::size_t>(Refusal::kCount));
 /// By the journal's numbers (policies/runtime/journal.h).
 constexpr std::string_view kTransactions[] = {"begin", "roll back", "commit", "left open"};
@@ -73,6 +79,8 @@ std::string_view Text(PreemptMode mode) {
       return "recompute";
     case PreemptMode::kSwap:
       return "swap";
+    case PreemptMode::kSwapBlocking:
+      return "swap, blocking";
     case PreemptMode::kPause:
       return "pause";
   }
@@ -87,6 +95,80 @@ std::string_view Text(AbortAt at) {
       return "at a layer";
     case AbortAt::kStep:
       return "at a step";
+  }
+  return {};
+}
+
+std::string_view Text(CancelBy by) {
+  switch (by) {
+    case CancelBy::kClient:
+      return "its client has left";
+    case CancelBy::kDeadline:
+      return "its deadline has passed";
+    case CancelBy::kFault:
+      return "its device has lost it";
+  }
+  return {};
+}
+
+std::string_view Text(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::kSwapOut:
+      return "swap out";
+    case OperationKind::kSwapIn:
+      return "swap in";
+    case OperationKind::kTransfer:
+      return "transfer";
+    case OperationKind::kStage:
+      return "stage of a migration";
+    case OperationKind::kLoad:
+      return "load";
+    case OperationKind::kUnload:
+      return "unload";
+  }
+  return {};
+}
+
+std::string_view Text(DeviceChange change) {
+  switch (change) {
+    case DeviceChange::kAdded:
+      return "is added";
+    case DeviceChange::kReady:
+      return "is ready";
+    case DeviceChange::kDraining:
+      return "is draining";
+    case DeviceChange::kFailed:
+      return "has failed";
+    case DeviceChange::kRecovered:
+      return "has recovered";
+    case DeviceChange::kRole:
+      return "has another role";
+    case DeviceChange::kCapacity:
+      return "has other models loaded";
+    case DeviceChange::kRemoved:
+      return "is removed";
+  }
+  return {};
+}
+
+std::string_view Text(DeviceRole role) {
+  switch (role) {
+    case DeviceRole::kBoth:
+      return "prefill and decode";
+    case DeviceRole::kPrefill:
+      return "prefill";
+    case DeviceRole::kDecode:
+      return "decode";
+  }
+  return {};
+}
+
+std::string_view Text(Tier tier) {
+  switch (tier) {
+    case Tier::kDevice:
+      return "device tier";
+    case Tier::kHost:
+      return "host tier";
   }
   return {};
 }
@@ -107,6 +189,12 @@ std::string NameOr(std::span<const std::string_view> names, std::uint64_t index)
 std::string PlanText(std::uint64_t word) {
   const PlanId plan = PlanId::FromWord(word);
   return plan.valid() ? Cat("plan ", plan.slot, "/", plan.generation) : "no plan";
+}
+
+std::string OperationText(std::uint64_t word) {
+  const OpId operation = OpId::FromWord(word);
+  return operation.valid() ? Cat("operation ", operation.slot, "/", operation.generation)
+                           : "no operation";
 }
 
 std::string Seconds(std::int64_t ns) {
@@ -136,6 +224,26 @@ std::string Numbers(const LogRecord& line) {
   return Cat(" (", line.a, ", ", line.b, ", ", line.c, ")");
 }
 
+// Of a step or an operation that was measured.
+std::string RanText(const std::string& what, std::string_view how, const LogRecord& line) {
+  return Cat(what, " ", how, " from ", TimeWord(line.b), " to ", TimeWord(line.c));
+}
+
+std::string OperationDoneText(const LogRecord& line) {
+  return Cat(OperationText(line.a), " (", TextOf<OperationKind>(line.b), ") ",
+             line.c != 0 ? "is done" : "has come to nothing");
+}
+
+std::string CacheChangeText(const LogRecord& line) {
+  return Cat("prefix cache of device ", line.a, ", ", TextOf<Tier>(line.b), ": ",
+             Plural(line.c & 0xffffffffu, "block"), " stored, ", line.c >> 32, " evicted");
+}
+
+std::string ReportText(const LogRecord& line) {
+  return Cat("report of device ", line.a, " of ", TimeWord(line.b), ": ",
+             Plural(line.c & 0xffffffffu, "request"), " waiting, ", line.c >> 32, " running");
+}
+
 std::string EventText(const LogRecord& line) {
   switch (static_cast<EventCode>(line.code)) {
     case EventCode::kPlanDone:
@@ -153,20 +261,29 @@ std::string EventText(const LogRecord& line) {
     case EventCode::kFinished:
       return Cat("request ", line.a, " ends: ", TextOf<EndReason>(line.b));
     case EventCode::kStepTimes:
-      return Cat("a step of ", PlanText(line.a), " ran from ", TimeWord(line.b), " to ",
-                 TimeWord(line.c));
+      return RanText(Cat("a step of ", PlanText(line.a)), "ran", line);
+    case EventCode::kStepAborted:
+      return RanText(Cat("a step of ", PlanText(line.a)), "was cut; it ran", line);
     case EventCode::kPlanOpened:
       return Cat("the window of ", PlanText(line.a), " opens");
     case EventCode::kCancel:
-      return Cat("request ", line.a, " is cancelled", Numbers(line));
+      return Cat("request ", line.a, " is cancelled: ", TextOf<CancelBy>(line.b));
     case EventCode::kOperationDone:
-      return Cat("operation done", Numbers(line));
+      return OperationDoneText(line);
+    case EventCode::kOperationTimes:
+      return RanText(OperationText(line.a), "ran", line);
+    case EventCode::kOperationAborted:
+      return RanText(OperationText(line.a), "was cut; it ran", line);
     case EventCode::kCacheChange:
-      return Cat("cache change", Numbers(line));
+      return CacheChangeText(line);
     case EventCode::kDeviceChange:
-      return Cat("device change", Numbers(line));
+      return Cat("device ", line.a, " ", TextOf<DeviceChange>(line.b));
     case EventCode::kReport:
-      return Cat("report", Numbers(line));
+      return ReportText(line);
+    case EventCode::kReportTaken:
+      return Cat("device ", line.a, " writes a report");
+    case EventCode::kFault:
+      return Cat("a fault of device ", line.a, line.b == 0 ? " begins" : " ends");
   }
   return Cat("unknown event ", std::uint32_t{line.code}, Numbers(line));
 }
@@ -188,6 +305,54 @@ std::string TimerText(std::string_view verb, const LogRecord& line) {
 }
 
 std::string DeviceText(const LogRecord& line) { return Cat(" on device ", line.b >> 32); }
+
+// One end of a transfer: a device, and its host tier.
+std::string EndText(std::uint64_t device, bool host) {
+  constexpr std::uint64_t kNone = 0xffffff;
+  return Cat(device == kNone ? "no device" : Cat("device ", device), host ? " (host tier)" : "");
+}
+
+std::string TransferText(const LogRecord& line) {
+  constexpr std::uint64_t kNone = 0xffffffff;
+  const std::uint64_t request = line.a & kNone;
+  const std::uint64_t model = line.a >> 32;
+  const std::string what = request != kNone ? Cat("the KV of request ", request)
+                           : model != kNone ? Cat("model ", model)
+                                            : "nothing";
+  return Cat("transfer ", what, " from ", EndText(line.b & 0xffffff, (line.b >> 48 & 1) != 0),
+             " to ", EndText(line.b >> 24 & 0xffffff, (line.b >> 49 & 1) != 0),
+             (line.b >> 50 & 1) != 0 ? ", blocking" : "", (line.b >> 51 & 1) != 0 ? ", live" : "",
+             ": ", AnswerText(line.c));
+}
+
+// Responses, cached blocks, operations and placement.
+std::string PlacementText(const LogRecord& line) {
+  const std::string answer = Cat(": ", AnswerText(line.c));
+  switch (static_cast<DecisionCode>(line.code)) {
+    case DecisionCode::kTransfer:
+      return TransferText(line);
+    case DecisionCode::kCancelOperation:
+      return Cat("cancel ", OperationText(line.a), answer);
+    case DecisionCode::kLoad:
+      return Cat("load model ", line.b, " on device ", line.a, answer);
+    case DecisionCode::kUnload:
+      return Cat("unload model ", line.b, " from device ", line.a, answer);
+    case DecisionCode::kScale:
+      return Cat("scale to ", Plural(line.a, "device"), answer);
+    case DecisionCode::kSetRole:
+      return Cat("set the role of device ", line.a, " to ", TextOf<DeviceRole>(line.b), answer);
+    case DecisionCode::kHold:
+      return Cat("hold the response of request ", line.a, answer);
+    case DecisionCode::kReleaseResponse:
+      return Cat("release the response of request ", line.a, answer);
+    case DecisionCode::kPin:
+      return Cat(line.b != 0 ? "pin" : "unpin", " the cached blocks of request ", line.a, answer);
+    case DecisionCode::kEvict:
+      return Cat("evict ", Plural(line.b, "cached block"), " from device ", line.a, answer);
+    default:
+      return Cat("decision ", std::uint32_t{line.code}, Numbers(line));
+  }
+}
 
 std::string DecisionText(const LogRecord& line) {
   switch (static_cast<DecisionCode>(line.code)) {
@@ -235,6 +400,9 @@ std::string DecisionText(const LogRecord& line) {
       return Cat("  bounds of a plan: from ", TimeWord(line.a), ", latest ", TimeWord(line.b), ", ",
                  Plural(line.c & 0xffffffffu, "token"), " of padding, up to ",
                  Plural(line.c >> 32, "step"));
+    case DecisionCode::kAdopt:
+      return Cat("adopt at most ", Plural(line.b & 0xffffffffu, "cached token"), " for request ",
+                 line.a, DeviceText(line), ": ", line.c);
     case DecisionCode::kTransfer:
     case DecisionCode::kCancelOperation:
     case DecisionCode::kLoad:
@@ -245,8 +413,7 @@ std::string DecisionText(const LogRecord& line) {
     case DecisionCode::kReleaseResponse:
     case DecisionCode::kPin:
     case DecisionCode::kEvict:
-    case DecisionCode::kAdopt:
-      break;  // no mechanics yet: refused everywhere
+      return PlacementText(line);
   }
   return Cat("decision ", std::uint32_t{line.code}, Numbers(line));
 }

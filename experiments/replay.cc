@@ -24,7 +24,7 @@ constexpr char kRunSql[] =
 std::string RunText(const RecordedRun& run) { return Cat("run ", run.id); }
 
 // The device facts and options of the world in which the run was made.
-ReplaySetup SetupOf(const RecordedRun& run, const RunSpec& spec) {
+ReplaySetup SetupOf(const RunSpec& spec) {
   ReplaySetup setup;
   setup.device = spec.device;
   setup.devices = spec.devices;
@@ -111,7 +111,7 @@ absl::StatusOr<RunSpec> SpecOf(const RecordedRun& run) {
 
 absl::StatusOr<ReplayResult> ReplayRun(const RecordedRun& run, const RunSpec& spec, Store* store,
                                        const ReplayControl& control) {
-  ReplaySetup setup = SetupOf(run, spec);
+  ReplaySetup setup = SetupOf(spec);
   setup.world.stop = control.stop;
   setup.lines_seen = control.lines_seen;
   const absl::StatusOr<std::unique_ptr<TraceSource>> trace =

@@ -45,6 +45,48 @@ TEST(LogText, SaysWhatWasDecidedAndTheAnswer) {
             "arm timer 2 with tag 8 for 0.000005000 s");
 }
 
+TEST(LogText, SaysWhatBecameOfDevicesAndOperations) {
+  constexpr std::uint64_t kOperation = OpId{2, 5}.word();
+  EXPECT_EQ(LineText(Line(EventCode::kOperationDone, kOperation, 0, 1)),
+            "operation 2/5 (swap out) is done");
+  EXPECT_EQ(LineText(Line(EventCode::kOperationDone, kOperation, 2, 0)),
+            "operation 2/5 (transfer) has come to nothing");
+  EXPECT_EQ(LineText(Line(EventCode::kOperationTimes, kOperation, 0, 2'000)),
+            "operation 2/5 ran from 0.000000000 s to 0.000002000 s");
+  EXPECT_EQ(LineText(Line(EventCode::kCacheChange, 1, 0, 3 | (std::uint64_t{2} << 32))),
+            "prefix cache of device 1, device tier: 3 blocks stored, 2 evicted");
+  EXPECT_EQ(LineText(Line(EventCode::kFault, 1)), "a fault of device 1 begins");
+  EXPECT_EQ(LineText(Line(EventCode::kDeviceChange, 1, 4)), "device 1 has recovered");
+  EXPECT_EQ(LineText(Line(EventCode::kCancel, 4, 1)),
+            "request 4 is cancelled: its deadline has passed");
+  EXPECT_EQ(LineText(Line(EventCode::kReport, 0, 5'000, 3 | (std::uint64_t{1} << 32))),
+            "report of device 0 of 0.000005000 s: 3 requests waiting, 1 running");
+  EXPECT_EQ(LineText(Line(EventCode::kStepAborted, kPlan, 0, 1)),
+            "a step of plan 3/7 was cut; it ran from 0.000000000 s to 0.000000001 s");
+}
+
+TEST(LogText, SaysWhatWasAskedOfDevicesAndOperations) {
+  const std::uint64_t nothing = std::uint64_t{0xffffffff} << 32;
+  const std::uint64_t ways = 0 | (std::uint64_t{1} << 24) | (std::uint64_t{1} << 49);
+  EXPECT_EQ(LineText(Line(DecisionCode::kTransfer, 4 | nothing, ways)),
+            "transfer the KV of request 4 from device 0 to device 1 (host tier): accepted");
+  const std::uint64_t modes = (std::uint64_t{1} << 50) | (std::uint64_t{1} << 51);
+  EXPECT_EQ(LineText(Line(DecisionCode::kTransfer, 0xffffffff | (std::uint64_t{2} << 32), modes)),
+            "transfer model 2 from device 0 to device 0, blocking, live: accepted");
+  EXPECT_EQ(LineText(Line(DecisionCode::kLoad, 1, 2, 24)),
+            "load model 2 on device 1: refused (no_link)");
+  EXPECT_EQ(LineText(Line(DecisionCode::kPreempt, 4, 2)),
+            "preempt request 4 (swap, blocking): accepted");
+  EXPECT_EQ(LineText(Line(DecisionCode::kScale, 2)), "scale to 2 devices: accepted");
+  EXPECT_EQ(LineText(Line(DecisionCode::kSetRole, 2, 1)),
+            "set the role of device 2 to prefill: accepted");
+  EXPECT_EQ(LineText(Line(DecisionCode::kHold, 4)), "hold the response of request 4: accepted");
+  EXPECT_EQ(LineText(Line(DecisionCode::kPin, 4, 0, 18)),
+            "unpin the cached blocks of request 4: refused (bad_argument)");
+  EXPECT_EQ(LineText(Line(DecisionCode::kAdopt, 4, 64 | (std::uint64_t{1} << 32), 32)),
+            "adopt at most 64 cached tokens for request 4 on device 1: 32");
+}
+
 TEST(LogText, TakesAnyWords) {
   std::set<std::string> texts;
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
