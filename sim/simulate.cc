@@ -30,7 +30,7 @@ RunSummary Simulate(const SimSetup& setup, Policy* policy, std::span<RequestSour
   std::vector<DeviceSetup> setups;
   for (std::uint32_t i = 0; i < setup.devices; ++i) {
     devices.emplace_back(setup.device, models);
-    setups.push_back({&devices.back(), setup.model});
+    setups.push_back({&devices.back(), setup.model, setup.more_models});
   }
   World world(setup.world, policy, &time_source, setups, sources, recorder, wants);
   return world.Run();

@@ -6,17 +6,17 @@
 
 namespace schedtwin {
 
-DeviceDriver::DeviceDriver(RunCore* core, DevicePort* port, ReplySink* replies, DeviceView* view,
-                           StandingClock* clock, const StepTimeModel* model, bool identify_blocks)
+DeviceDriver::DeviceDriver(RunCore* core, const DeviceSetup& setup, ReplySink* replies,
+                           DeviceView* view, StandingClock* clock, bool identify_blocks)
     : core_(core),
-      info_(port->info()),
+      info_(setup.port->info()),
       view_(view),
-      model_(model),
-      sender_(port, &core->issue),
+      setup_(setup),
+      sender_(setup.port, &core->issue),
       standing_(&core->requests, clock, info_.total_blocks == 0 ? 0 : info_.block_tokens),
       memory_(core, view, &standing_, &sender_, identify_blocks) {
   if (identify_blocks) core->end_listeners.push_back(&sender_);
-  port->Attach(view_->id, sender_.ring(), replies);
+  setup.port->Attach(view_->id, sender_.ring(), replies);
 }
 
 // ---- Standing set ----

@@ -20,14 +20,15 @@
 #include "policies/runtime/device_port.h"
 #include "policies/runtime/run_core.h"
 #include "policies/runtime/standing_set.h"
+#include "policies/runtime/world.h"
 
 namespace schedtwin {
 
 class DeviceDriver {
  public:
-  /// All pointers outlive this; `view` and `clock` are what policies read. `model` may be null.
-  DeviceDriver(RunCore* core, DevicePort* port, ReplySink* replies, DeviceView* view,
-               StandingClock* clock, const StepTimeModel* model, bool identify_blocks);
+  /// All pointers outlive this; `view` and `clock` are what policies read.
+  DeviceDriver(RunCore* core, const DeviceSetup& setup, ReplySink* replies, DeviceView* view,
+               StandingClock* clock, bool identify_blocks);
 
   const DeviceInfo& info() const { return info_; }
   DeviceMemory& memory() { return memory_; }
@@ -126,7 +127,7 @@ class DeviceDriver {
   RunCore* core_;
   DeviceInfo info_;
   DeviceView* view_;
-  const StepTimeModel* model_;
+  DeviceSetup setup_;
   ModelId standing_model_ = {0};
   bool lost_reply_ = false;
   CommandSender sender_;

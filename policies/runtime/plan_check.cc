@@ -225,7 +225,10 @@ Refusal DeviceDriver::Withdraw(PlanId id) {
 }
 
 bool DeviceDriver::Predict(const Plan& plan, Duration* out) const {
-  if (model_ == nullptr) return false;
+  const bool named = !plan.entries.empty() && core_->requests.live(plan.entries[0].request.value);
+  const StepTimeModel* const model =
+      setup_.ModelOf(named || plan.entries.empty() ? ModelOf(plan) : ModelId{0});
+  if (model == nullptr) return false;
   StepShape shape;
   chunks_.clear();
   shape.padding_tokens = plan.padding_tokens;
@@ -247,7 +250,7 @@ bool DeviceDriver::Predict(const Plan& plan, Duration* out) const {
     }
   }
   shape.prefills = chunks_;
-  *out = model_->Predict(shape);
+  *out = model->Predict(shape);
   return true;
 }
 

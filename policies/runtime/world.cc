@@ -67,8 +67,8 @@ World::World(const WorldOptions& options, Policy* policy, TimeSource* time_sourc
         SmallerLimit(max_model_len_tokens_,
                      static_cast<std::uint32_t>(std::min<std::uint64_t>(held_tokens, 0xffffffffu)));
     max_step_tokens_ = SmallerLimit(max_step_tokens_, info.max_step_tokens);
-    drivers_.push_back(std::make_unique<DeviceDriver>(
-        core_.get(), devices[i].port, this, &view, &clocks_[i], devices[i].model, identify_blocks));
+    drivers_.push_back(std::make_unique<DeviceDriver>(core_.get(), devices[i], this, &view,
+                                                      &clocks_[i], identify_blocks));
     memory_facets_.push_back(&drivers_.back()->memory());
     cache_facets_.push_back(&drivers_.back()->memory());
   }

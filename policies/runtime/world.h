@@ -80,6 +80,13 @@ struct WorldOptions {
 struct DeviceSetup {
   DevicePort* port = nullptr;
   const StepTimeModel* model = nullptr;  ///< for predictions; null: none
+  /// Of the run's models after the first; those beyond it are predicted by nobody.
+  std::span<const StepTimeModel* const> more_models = {};
+
+  const StepTimeModel* ModelOf(ModelId id) const {
+    if (id.value == 0) return model;
+    return id.value <= more_models.size() ? more_models[id.value - 1] : nullptr;
+  }
 };
 
 enum class RunResult : std::uint8_t {
