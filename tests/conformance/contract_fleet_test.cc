@@ -152,7 +152,7 @@ TEST_P(ContractFleet, ALoadAndAnUnloadAreCancelled) {
   const ModelInfo models[] = {{"one", 1000}, {"other", 1000}, {"third", 1000}};
   TwoModels run;
   run.options.models = models;
-  run.layer_pause = Duration::Millis(5);
+  run.layer_pause = Duration::Millis(10);
   const auto played =
       PlayThrough<Scenario>(run, GetParam(), {TokenRequest(0, 8, 2), TokenRequest(0, 8, 2)});
   EXPECT_THAT(played.policy->ended,
@@ -233,7 +233,7 @@ TEST_P(ContractFleet, AFailedDeviceComesBack) {
     }
   };
   const Fault faults[] = {
-      {kFirst, Time() + Duration::Millis(2), Time() + Duration::Millis(4), false}};
+      {kFirst, Time() + Duration::Millis(50), Time() + Duration::Millis(80), false}};
   TwoWorlds run;
   run.options.faults = faults;
   const auto played = PlayThrough<Scenario>(run, GetParam(), {TokenRequest(0, 8, 4)});

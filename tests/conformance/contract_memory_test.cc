@@ -108,7 +108,7 @@ TEST_P(ContractMemory, WhatIsReleasedIsFencedUntilTheStepInFlightHasEnded) {
     bool launched = false;
   };
   TwoWorlds run;
-  run.layer_pause = Duration::Millis(5);
+  run.layer_pause = Duration::Millis(10);
   PlayThrough<Scenario>(run, GetParam(), {TokenRequest(0, 40, 2), TokenRequest(0, 20, 2)});
 }
 
@@ -289,7 +289,7 @@ TEST_P(ContractMemory, ALiveMigrationCopiesInStagesWhileItRuns) {
     }
     void OnPlanDone(Context& context, const PlanDone& done) override {
       Disturbing::OnPlanDone(context, done);
-      if (!staged || moving || context.request(kIt).in_flight()) return;
+      if (!staged || moving || !context.live(kIt) || context.request(kIt).in_flight()) return;
       made_meanwhile = context.request(kIt).output_tokens();
       moving = context.actions().Transfer(Stage(false)).refusal == Refusal::kNone;
       EXPECT_TRUE(moving);
@@ -303,8 +303,9 @@ TEST_P(ContractMemory, ALiveMigrationCopiesInStagesWhileItRuns) {
   };
   TwoWorlds run;
   run.devices = 2;
+  run.layer_pause = Duration::Millis(1);
   const auto played =
-      PlayThrough<Scenario>(run, GetParam(), {TokenRequest(0, 40, 100), TokenRequest(0, 9, 20)});
+      PlayThrough<Scenario>(run, GetParam(), {TokenRequest(0, 40, 30), TokenRequest(0, 9, 20)});
   EXPECT_THAT(played.policy->ended,
               testing::ElementsAre(OperationKind::kStage, OperationKind::kTransfer));
   EXPECT_GT(played.policy->made_meanwhile, 2u);
@@ -392,7 +393,7 @@ class ContractCancel : public testing::TestWithParam<std::tuple<TestWorld, Opera
 TEST_P(ContractCancel, ACancelledCopyHasChangedNothing) {
   TwoWorlds run;
   run.devices = 2;
-  run.layer_pause = Duration::Millis(4);
+  run.layer_pause = Duration::Millis(10);
   const auto [world, kind] = GetParam();
   const auto played =
       PlayThrough<Cancelling>(run, world, {TokenRequest(0, 40, 4), TokenRequest(0, 9, 3)}, kind);
