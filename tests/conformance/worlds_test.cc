@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <memory>
 #include <set>
 #include <sstream>
 #include <string>
@@ -15,15 +16,14 @@
 
 #include "policies/registry.h"
 #include "policies/runtime/journal.h"
-#include "tests/support/scripted_policy.h"
 #include "tests/support/two_worlds.h"
 #include "tests/unit/policy_testing.h"
 
 namespace schedtwin {
 namespace {
 
-std::unique_ptr<Policy> Make(const std::string& name) {
-  return policy_testing::MakePolicy(name, {});
+MakePolicy Make(const std::string& name) {
+  return [name] { return policy_testing::MakePolicy(name, {}); };
 }
 
 bool Decodes(std::string_view policy) { return FindPolicy(policy)->decoder; }
@@ -71,8 +71,7 @@ TEST_P(EveryWorld, ServesAllOfItsTraffic) {
   TwoWorlds run;
   run.device = Device();
   const std::vector<RequestSpec> requests = Traffic(decoder(), 40, Duration::Micros(300));
-  const auto made = Make(policy());
-  const RunSummary summary = run.Run(world(), made.get(), requests);
+  const RunSummary summary = run.Run(world(), Make(policy()), requests);
   ASSERT_EQ(summary.result, RunResult::kFinished) << summary.detail;
   ASSERT_EQ(run.recorder.requests.size(), requests.size());
   std::uint64_t prompt = 0, output = 0, units = 0;
@@ -133,10 +132,12 @@ TEST_P(EveryWorld, IsTheSameForRequestsThatComeOneByOne) {
   for (int i = 0; i < 2; ++i) {
     TwoWorlds run;
     run.device = Device();
-    const auto made = Make(policy());
-    OneByOne source(Traffic(decoder(), 6, Duration()));
-    RequestSource* const sources[] = {&source};
-    const RunSummary summary = run.Run(worlds[i], made.get(), sources);
+    const auto one_by_one = [&] {
+      Sources sources;
+      sources.push_back(std::make_unique<OneByOne>(Traffic(decoder(), 6, Duration())));
+      return sources;
+    };
+    const RunSummary summary = run.Run(worlds[i], Make(policy()), one_by_one);
     ASSERT_EQ(summary.result, RunResult::kFinished) << summary.detail;
     for (const LogRecord& line : run.recorder.log) {
       const auto code = static_cast<EventCode>(line.code);
@@ -156,8 +157,7 @@ TEST_P(EveryWorld, RunsOnSeveralDevices) {
   TwoWorlds run;
   run.device = Device();
   run.devices = 2;
-  const auto made = Make(policy());
-  const RunSummary summary = run.Run(world(), made.get(), Traffic(decoder(), 30, Duration()));
+  const RunSummary summary = run.Run(world(), Make(policy()), Traffic(decoder(), 30, Duration()));
   ASSERT_EQ(summary.result, RunResult::kFinished) << summary.detail;
   EXPECT_EQ(summary.ended[0], 30u);
   ExpectStepsInOrder(run.recorder.steps);
@@ -170,11 +170,13 @@ TEST_P(EveryWorld, LetsClientsWaitForTheirAnswers) {
   TwoWorlds run;
   run.device = Device();
   const RequestSpec request = decoder() ? TokenRequest(0, 9, 4) : UnitRequest(0, 2);
-  ClosedSource first(request, 8, Duration::Micros(200));
-  ClosedSource second(request, 8, Duration::Micros(350));
-  RequestSource* const sources[] = {&first, &second};
-  const auto made = Make(policy());
-  const RunSummary summary = run.Run(world(), made.get(), sources);
+  const auto clients = [&] {
+    Sources sources;
+    sources.push_back(std::make_unique<ClosedSource>(request, 8, Duration::Micros(200)));
+    sources.push_back(std::make_unique<ClosedSource>(request, 8, Duration::Micros(350)));
+    return sources;
+  };
+  const RunSummary summary = run.Run(world(), Make(policy()), clients);
   ASSERT_EQ(summary.result, RunResult::kFinished) << summary.detail;
   EXPECT_EQ(summary.ended[0], 16u);
 }
@@ -195,12 +197,17 @@ TEST_P(EveryWorld, StopsWhenToldTo) {
     std::atomic<bool>* stop = nullptr;
     RequestSpec request;
     std::int64_t count = 0;
-  } endless;
-  endless.stop = &stop;
-  endless.request = decoder() ? TokenRequest(0, 9, 4) : UnitRequest(0, 2);
-  RequestSource* const sources[] = {&endless};
-  const auto made = Make(policy());
-  EXPECT_EQ(run.Run(world(), made.get(), sources).result, RunResult::kInterrupted);
+  };
+  const auto endless = [&] {
+    stop = false;
+    auto source = std::make_unique<StopAfter>();
+    source->stop = &stop;
+    source->request = decoder() ? TokenRequest(0, 9, 4) : UnitRequest(0, 2);
+    Sources sources;
+    sources.push_back(std::move(source));
+    return sources;
+  };
+  EXPECT_EQ(run.Run(world(), Make(policy()), endless).result, RunResult::kInterrupted);
 }
 
 std::string NameOf(const testing::TestParamInfo<std::tuple<TestWorld, const char*>>& info) {
@@ -222,8 +229,7 @@ TEST_P(AWorld, PreemptsWhereKvIsScarce) {
   run.device.total_blocks = 8;  // of 16 tokens
   std::vector<RequestSpec> requests;
   for (int i = 0; i < 8; ++i) requests.push_back(TokenRequest(0, 20, 60));
-  const auto made = Make("vllm_v1");
-  const RunSummary summary = run.Run(GetParam(), made.get(), requests);
+  const RunSummary summary = run.Run(GetParam(), Make("vllm_v1"), requests);
   ASSERT_EQ(summary.result, RunResult::kFinished) << summary.detail;
   EXPECT_EQ(summary.ended[0], 8u);
   EXPECT_GT(summary.preemptions, 0u);
@@ -232,39 +238,12 @@ TEST_P(AWorld, PreemptsWhereKvIsScarce) {
 
 TEST_P(AWorld, RejectsWhatCanNeverFit) {
   TwoWorlds run;
-  const auto made = Make("vllm_v1");
   const RunSummary summary =
-      run.Run(GetParam(), made.get(), {TokenRequest(0, 512, 4), TokenRequest(0, 500, 100)});
+      run.Run(GetParam(), Make("vllm_v1"), {TokenRequest(0, 512, 4), TokenRequest(0, 500, 100)});
   ASSERT_EQ(summary.result, RunResult::kFinished) << summary.detail;
   EXPECT_EQ(summary.ended[static_cast<int>(EndReason::kRejected)], 1u);
   EXPECT_EQ(summary.ended[static_cast<int>(EndReason::kCompleted)], 1u);
   EXPECT_EQ(run.recorder.Find(1)->output_tokens, 12u) << "ends at the model's length";
-}
-
-TEST_P(AWorld, FiresTimersInOrderAndNeverEarly) {
-  TwoWorlds run;
-  std::vector<std::pair<std::uint64_t, Time>> fired;
-  ScriptedPolicy policy;
-  TimerId cancelled;
-  policy.on_start = [&](Context& context) {
-    context.clock().Arm(Time::Nanos(3'000'000), 3);
-    context.clock().Arm(Time::Nanos(1'000'000), 1);
-    context.clock().Arm(Time::Nanos(2'000'000), 2);
-    cancelled = context.clock().Arm(Time::Nanos(2'500'000), 9);
-  };
-  policy.on_timer = [&](Context& context, std::uint64_t tag) {
-    fired.emplace_back(tag, context.now());
-    EXPECT_TRUE(tag != 2 || context.clock().Cancel(cancelled));
-  };
-  policy.on_arrival = [&](Context& context, RequestId request) {
-    context.actions().Finish(request, EndReason::kRejected);
-  };
-  run.Run(GetParam(), &policy, {TokenRequest(5'000'000, 4, 1)});
-  ASSERT_EQ(fired.size(), 3u);
-  for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(fired[i].first, i + 1);
-    EXPECT_GE(fired[i].second, Time::Nanos(1'000'000 * static_cast<std::int64_t>(i + 1)));
-  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Worlds, AWorld, testing::Values(TestWorld::kSim, TestWorld::kCpu),

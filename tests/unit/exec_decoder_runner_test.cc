@@ -20,41 +20,9 @@ namespace schedtwin {
 namespace {
 
 using policy_testing::Settings;
-using Made = std::map<std::uint32_t, std::vector<std::int32_t>>;  ///< by request
-
-// Keeps what each request has made beyond the runner's life.
-class WatchedRunner final : public StepRunner {
- public:
-  WatchedRunner(const DeviceInfo& info, Made* made)
-      : runner_(kTinyDecoder, info, 1, LinearBackendKind::kPlain), made_(made) {}
-  ~WatchedRunner() override {
-    for (const std::uint32_t request : running_) (*made_)[request] = runner_.made(request);
-  }
-
-  DeviceInfo info() const override { return runner_.info(); }
-  bool Load(StopCheck stop) override { return runner_.Load(stop); }
-  void Unload() override { runner_.Unload(); }
-  void Take(const DeviceCommand& command) override {
-    if (command.kind == CommandKind::kEntry) running_.insert(command.request);
-    if (command.kind == CommandKind::kEnd) {
-      (*made_)[command.request] = runner_.made(command.request);
-      running_.erase(command.request);
-    }
-    runner_.Take(command);
-  }
-  bool RunStep(const DeviceCommand& step, StopCheck stop) override {
-    return runner_.RunStep(step, stop);
-  }
-  KvHolder* kv() override { return runner_.kv(); }
-
- private:
-  DecoderRunner runner_;
-  std::set<std::uint32_t> running_;
-  Made* made_;
-};
 
 struct Said {
-  Made tokens;
+  MadeByRequest tokens;
   std::map<std::uint32_t, std::uint32_t> cached_tokens;  ///< by request
   std::uint64_t preemptions = 0;
   std::uint64_t steps = 0;
@@ -62,16 +30,13 @@ struct Said {
 
 Said Say(const std::string& name, const Settings& settings, std::uint32_t blocks,
          const std::vector<RequestSpec>& requests, bool prefix_cache = false) {
-  const std::unique_ptr<Policy> policy = policy_testing::MakePolicy(name, settings);
   Said said;
   TwoWorlds run;
   run.device.total_blocks = blocks;
   run.options.prefix_cache = prefix_cache;
-  const DeviceInfo device = run.device;
-  run.make_runner = [device, made = &said.tokens] {
-    return std::make_unique<WatchedRunner>(device, made);
-  };
-  const RunSummary summary = run.Run(TestWorld::kCpu, policy.get(), requests);
+  const auto policy = [&] { return policy_testing::MakePolicy(name, settings); };
+  const RunSummary summary = run.Run(TestWorld::kCpu, policy, requests);
+  said.tokens = run.tokens.made();
   EXPECT_EQ(summary.result, RunResult::kFinished) << summary.detail;
   EXPECT_EQ(summary.ended[0], requests.size());
   for (const RequestRecord& record : run.recorder.requests) {
