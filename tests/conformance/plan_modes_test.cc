@@ -94,6 +94,7 @@ struct Workload {
   StepTimeModel model;
   DeviceInfo device;
   std::uint32_t devices = 1;
+  bool deadlines_cancel = false;
 };
 
 RunSummary RunOn(const Workload& workload, const std::string& policy_name, const Settings& settings,
@@ -104,6 +105,7 @@ RunSummary RunOn(const Workload& workload, const std::string& policy_name, const
   setup.device = workload.device;
   setup.devices = workload.devices;
   setup.world.seed = seed;
+  setup.world.deadlines_cancel = workload.deadlines_cancel;
   ScriptSource source(workload.requests);
   RequestSource* const sources[] = {&source};
   return Simulate(setup, policy.get(), sources, recorder, {.steps = recorder != nullptr});
@@ -163,6 +165,19 @@ Workload Bursts(std::uint32_t devices, bool scarce, std::uint64_t seed) {
   return workload;
 }
 
+/// The same, where every other request has a deadline at a whole millisecond, which many miss.
+Workload BurstsWithDeadlines(std::uint32_t devices, std::uint64_t seed) {
+  Workload workload = Bursts(devices, true, seed);
+  workload.name += ", deadlines";
+  workload.deadlines_cancel = true;
+  Rng rng(seed, "deadlines");
+  for (std::size_t i = 0; i < workload.requests.size(); i += 2) {
+    RequestSpec& request = workload.requests[i];
+    request.deadline = request.arrival + Duration::Millis(1 + rng.Below(120));
+  }
+  return workload;
+}
+
 class PlanModes : public testing::TestWithParam<Variant> {
  protected:
   /// All forms against the first: one outcome.
@@ -177,6 +192,9 @@ class PlanModes : public testing::TestWithParam<Variant> {
       EXPECT_GT(first.preemptions, 0u);
     } else if (!variant.preempts) {
       EXPECT_EQ(first.preemptions, 0u);
+    }
+    if (workload.deadlines_cancel) {
+      EXPECT_GT(first.ended[static_cast<int>(EndReason::kTimedOut)], workload.requests.size() / 20);
     }
     for (const Form& form : kForms) {
       SCOPED_TRACE(form.Name());
@@ -216,6 +234,10 @@ TEST_P(PlanModes, OneOutcomeOnBurstsWithTiesShortOfMemory) {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     for (const std::uint32_t devices : {1u, 3u}) ExpectOneOutcome(Bursts(devices, true, seed));
   }
+}
+
+TEST_P(PlanModes, OneOutcomeOnBurstsWithDeadlinesShortOfMemory) {
+  for (const std::uint32_t devices : {1u, 3u}) ExpectOneOutcome(BurstsWithDeadlines(devices, 1));
 }
 
 TEST_P(PlanModes, DigestsRepeatAndTellRunsApart) {
