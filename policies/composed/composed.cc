@@ -254,6 +254,17 @@ void Composed::Cut(Context& context, Engine& engine) {
   context.actions().Abort(engine.plan, AbortAt::kStep);
 }
 
+void Composed::OnDeviceChange(Context& context, DeviceId device, DeviceChange change) {
+  if (change != DeviceChange::kFailed) return;
+  // They wait for the device to come back, and are computed again in the order they were in.
+  Engine& on = engine(device);
+  for (; !on.running.empty(); on.running.pop_back()) {
+    on.waiting.PushFront(on.running.back());
+    on.waiting_tokens += context.request(on.running.back()).next_tokens();
+  }
+  on.partial = {};
+}
+
 void Composed::OnPlanDone(Context& context, const PlanDone& done) {
   Engine& on = engine(done.device);
   on.plan = {};

@@ -30,6 +30,7 @@ class Composed final : public Policy {
   void OnStart(Context& context) override;
   void OnArrival(Context& context, RequestId request) override;
   void OnCancel(Context& context, RequestId request, CancelBy by) override;
+  void OnDeviceChange(Context& context, DeviceId device, DeviceChange change) override;
   void OnPlanDone(Context& context, const PlanDone& done) override;
   void OnSlotFree(Context& context, DeviceId device) override;
   void OnReport(Context& context, const DeviceReport& report) override;

@@ -64,6 +64,15 @@ void DynamicBatch::OnCancel(Context& context, RequestId request, CancelBy) {
   if (waiting_.Remove(request)) waiting_units_ -= context.request(request).units();
 }
 
+void DynamicBatch::OnPlanDone(Context& context, const PlanDone& done) {
+  if (done.why != PlanEnd::kFailed) return;
+  for (auto entry = done.entries.rbegin(); entry != done.entries.rend(); ++entry) {
+    waiting_.PushFront(entry->request);
+    waiting_units_ += entry->tokens;
+  }
+  idle_.WakeOne(context);
+}
+
 void DynamicBatch::OnTimer(Context& context, std::uint64_t) {
   timer_ = TimerId{};
   idle_.WakeOne(context);

@@ -21,6 +21,7 @@ class DynamicBatch final : public Policy {
   void OnStart(Context& context) override;
   void OnArrival(Context& context, RequestId request) override;
   void OnCancel(Context& context, RequestId request, CancelBy by) override;
+  void OnPlanDone(Context& context, const PlanDone& done) override;
   void OnTimer(Context& context, std::uint64_t tag) override;
   void OnSlotFree(Context& context, DeviceId device) override;
 

@@ -39,8 +39,14 @@ void Fifo::OnCancel(Context&, RequestId request, CancelBy) {
   std::replace(serving_.begin(), serving_.end(), request, RequestId{});
 }
 
-void Fifo::OnPlanDone(Context&, const PlanDone& done) {
-  if (!done.finished.empty()) serving_[done.device.value] = RequestId{};
+void Fifo::OnPlanDone(Context& context, const PlanDone& done) {
+  RequestId& serving = serving_[done.device.value];
+  if (done.why == PlanEnd::kFailed && serving.valid()) {
+    waiting_.PushFront(serving);
+    serving = RequestId{};
+    idle_.WakeOne(context);
+  }
+  if (!done.finished.empty()) serving = RequestId{};
 }
 
 void Fifo::OnSlotFree(Context& context, DeviceId device) {

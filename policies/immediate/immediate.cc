@@ -35,6 +35,16 @@ void Immediate::OnArrival(Context& context, RequestId request) {
 
 void Immediate::OnCancel(Context&, RequestId request, CancelBy) { waiting_.Remove(request); }
 
+void Immediate::OnPlanDone(Context& context, const PlanDone& done) {
+  if (done.why != PlanEnd::kFailed) return;
+  for (auto entry = done.entries.rbegin(); entry != done.entries.rend(); ++entry) {
+    waiting_.PushFront(entry->request);
+  }
+  for (const DeviceView& device : context.devices()) {
+    if (device.depth_left() > 0) context.actions().Poke(device.id);
+  }
+}
+
 void Immediate::OnSlotFree(Context& context, DeviceId device) {
   if (waiting_.empty()) return;
   const RequestId request = waiting_.front();

@@ -14,6 +14,7 @@ class Immediate final : public Policy {
  public:
   void OnArrival(Context& context, RequestId request) override;
   void OnCancel(Context& context, RequestId request, CancelBy by) override;
+  void OnPlanDone(Context& context, const PlanDone& done) override;
   void OnSlotFree(Context& context, DeviceId device) override;
 
  private:

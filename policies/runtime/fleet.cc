@@ -119,19 +119,24 @@ void Fleet::OnFault(std::uint32_t index, bool ends) {
   unready_[device] = view.state == DeviceState::kStarting;
   starting_ -= unready_[device];
   view.state = DeviceState::kFailed;
-  drivers_[device]->Fail();
-  operations_->OnDeviceFailed(device);
+  // Of those it has: afterwards nothing of a one-shot request shows that it was here.
+  std::vector<std::uint32_t> held;
   core_->requests.ForEachLive([&](std::uint32_t id) {
     const RequestHot& hot = core_->requests.hot(id);
-    if (hot.device != device || !HeldByDevice(hot)) return;
+    if (hot.device == device && HeldByDevice(hot)) held.push_back(id);
+  });
+  drivers_[device]->Fail();
+  operations_->OnDeviceFailed(device);
+  for (const std::uint32_t id : held) {
     if (fault.loses_requests) {
       core_->Push(core_->now, EventClass::kCancel, 0,
                   {EventKind::kCancel, static_cast<std::uint32_t>(CancelBy::kFault), id});
     }
-    if (hot.state == RequestState::kMoving) return;  // when its operation ends
+    const RequestHot& hot = core_->requests.hot(id);
+    if (hot.state == RequestState::kMoving) continue;  // when its operation ends
     core_->requests.fate(id).recomputed_tokens += hot.scheduled_tokens;
     drivers_[device]->memory().Drop(id);
-  });
+  }
   drivers_[device]->memory().ForgetCache();
   core_->PushChange(device, DeviceChange::kFailed);
 }

@@ -80,6 +80,11 @@ void StaticBatch::OnCancel(Context&, RequestId request, CancelBy) {
 void StaticBatch::OnPlanDone(Context& context, const PlanDone& done) {
   std::vector<RequestId>& unfinished = batches_[done.device.value].unfinished;
   for (const RequestId request : done.finished) std::erase(unfinished, request);
+  if (done.why == PlanEnd::kFailed) {
+    for (; !unfinished.empty(); unfinished.pop_back()) waiting_.PushFront(unfinished.back());
+    idle_.WakeOne(context);
+    return;
+  }
   if (!mode_.standing_set || !HasKv(context, done.device)) return;
   for (const RequestId request : unfinished) {
     if (context.request(request).state() == RequestState::kWaiting) {

@@ -90,10 +90,19 @@ void VllmV1::OnArrival(Context& context, RequestId request) {
 }
 
 void VllmV1::OnCancel(Context& context, RequestId request, CancelBy) {
-  Engine& engine = engines_[context.request(request).device().value];
-  engine.waiting.Remove(request);
-  std::erase(engine.running, request);
-  Cut(context, engine);
+  for (Engine& engine : engines_) {
+    if (engine.waiting.Remove(request)) return;
+    if (std::erase(engine.running, request) > 0) return Cut(context, engine);
+  }
+}
+
+void VllmV1::OnDeviceChange(Context&, DeviceId device, DeviceChange change) {
+  if (change != DeviceChange::kFailed) return;
+  // They wait for the device to come back, and are computed again in the order they were in.
+  Engine& engine = engines_[device.value];
+  for (; !engine.running.empty(); engine.running.pop_back()) {
+    engine.waiting.PushFront(engine.running.back());
+  }
 }
 
 void VllmV1::Cut(Context& context, Engine& engine) {
