@@ -61,14 +61,14 @@ void ModelDevice::Abort(const DeviceCommand& command, Time now) {
     const std::int64_t layers = std::max<std::uint32_t>(1, info_.layers);
     const std::int64_t into = std::max<std::int64_t>(0, (end - first_layer).ns());
     // The first layer whose end is not before now.
-    std::int64_t layer = into / std::max<std::int64_t>(1, all / layers);
-    while (all * layer / layers < into) ++layer;
-    end = first_layer + Duration::Nanos(all * std::max<std::int64_t>(1, layer) / layers);
+    const std::int64_t layer = std::max<std::int64_t>(1, (into * layers + all - 1) / all);
+    end = first_layer + Duration::Nanos(all * layer / layers);
   }
   if (end >= step_.end) return;  // it is as good as done
+  // A blocking copy behind it has its time already.
+  if (free_at_ == step_.end) free_at_ = end;
   step_.status = ReplyStatus::kAborted;
   step_.end = end;
-  free_at_ = end;
   replies_->Post(step_, std::max(end, now));
 }
 

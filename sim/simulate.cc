@@ -18,6 +18,7 @@ DeviceInfo DeviceInfoOf(const Profile& profile) {
   info.max_model_len_tokens = profile.max_model_len_tokens;
   info.total_blocks = profile.kv_blocks;
   info.block_tokens = profile.block_tokens;
+  if (profile.kind == ModelKind::kDecoder) info.layers = profile.layers;
   return info;
 }
 

@@ -238,7 +238,6 @@ bool DeviceDriver::OnStepDone(const DeviceReply& reply) {
   PlanRecord& plan = *running_;
   const std::uint32_t steps_done = ++plan.steps_done;
   ++core_->steps;
-  const std::uint64_t progress = core_->progress;
   core_->progress += plan.standing && standing_.size() > 0;  // they make tokens
   memory_.OnStepEnded();
   if (steps_done == 1) plan.start = reply.start;
@@ -250,7 +249,7 @@ bool DeviceDriver::OnStepDone(const DeviceReply& reply) {
   for (std::size_t i = 0; i < plan.entries.size(); ++i) {
     BookEntry(plan.entries[i], plan.marks[i], reply);
   }
-  core_->idle_steps = core_->progress == progress ? core_->idle_steps + 1 : 0;
+  core_->CountIdleStep();
   const bool finishes = !finished_ids_.empty();
   if (finishes) FinishRequests(reply.end);
   if (core_->wants.steps) [[unlikely]]

@@ -13,7 +13,8 @@ Fleet::Fleet(RunCore* core, std::span<const std::unique_ptr<DeviceDriver>> drive
       options_(options),
       wanted_(options->devices_at_start == 0 ? static_cast<std::uint32_t>(views.size())
                                              : options->devices_at_start),
-      failures_(views.size(), 0) {
+      failures_(views.size(), 0),
+      unready_(views.size(), false) {
   for (std::uint32_t i = 0; i < views_.size(); ++i) {
     if (i < wanted_) {
       operations_->LoadAtStart(i);
@@ -113,9 +114,10 @@ void Fleet::OnFault(std::uint32_t index, bool ends) {
     core_->Push(fault.until, EventClass::kDeviceChange, device, {EventKind::kFault, index, 1});
     ++faults_to_come_;
   }
-  if (failures_[device]++ > 0) return;
+  if (failures_[device]++ > 0 || view.state == DeviceState::kFailed) return;
   draining_ -= view.state == DeviceState::kDraining;
-  starting_ -= view.state == DeviceState::kStarting;
+  unready_[device] = view.state == DeviceState::kStarting;
+  starting_ -= unready_[device];
   view.state = DeviceState::kFailed;
   // Of those it has: afterwards nothing of a one-shot request shows that it was here.
   std::vector<std::uint32_t> held;
@@ -146,10 +148,10 @@ void Fleet::OnLostReply(std::uint32_t device) {
 void Fleet::Recover(std::uint32_t device) {
   DeviceView& view = views_[device];
   core_->PushChange(device, DeviceChange::kRecovered);
-  if (view.loaded_models == 0) {  // it failed before it was ready
+  if (unready_[device]) {
     view.state = DeviceState::kStarting;
     ++starting_;
-    operations_->StartUp(device);
+    if (!operations_->StartUp(device)) OnStarted(device);
     return;
   }
   view.state = DeviceState::kUp;

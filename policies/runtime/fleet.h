@@ -60,6 +60,7 @@ class Fleet {
   std::uint32_t starting_ = 0;
   std::uint32_t faults_to_come_ = 0;     ///< begins and ends
   std::vector<std::uint32_t> failures_;  ///< by device: faults that have begun and not ended
+  std::vector<bool> unready_;            ///< by device: failed while it started
 };
 
 }  // namespace schedtwin

@@ -99,8 +99,9 @@ Refusal Operations::CheckTransfer(const TransferSpec& transfer) const {
   const RequestHot& hot = core_->requests.hot(id);
   if (core_->requests.fate(id).operation.valid()) return Refusal::kMoving;
   if (core_->open_transactions > 0) return Refusal::kBadArgument;
-  if (hot.device != transfer.from.value || hot.tier != transfer.from_tier) {
-    return Refusal::kWrongDevice;
+  if (hot.device != transfer.from.value) return Refusal::kWrongDevice;
+  if (hot.tier != transfer.from_tier) {
+    return hot.tier == Tier::kHost ? Refusal::kOnHost : Refusal::kWrongDevice;
   }
   if (transfer.from == transfer.to && transfer.from_tier == transfer.to_tier) {
     return Refusal::kBadArgument;
@@ -314,13 +315,14 @@ void Operations::LoadAtStart(std::uint32_t device) {
   }
 }
 
-void Operations::StartUp(std::uint32_t device) {
-  const std::uint64_t models = ModelsThatFit(device);
+bool Operations::StartUp(std::uint32_t device) {
+  const std::uint64_t models = ModelsThatFit(device) & ~views_[device].loaded_models;
   for (std::uint32_t model = 0; model < core_->models; ++model) {
     if ((models >> model & 1) == 0) continue;
     ++starting_[device];
     MoveWeights(DeviceId{}, {device}, {model}, /*asked_by_policy=*/false);
   }
+  return models != 0;
 }
 
 void Operations::ShutDown(std::uint32_t device) {
@@ -402,6 +404,7 @@ void Operations::OnReply(const DeviceReply& reply, Time due) {
 Operations::Settled Operations::Settle(OpId id, OperationDone* done) {
   Operation& operation = Get(id);
   --pending_;
+  core_->CountIdleStep();
   if (operation.measured || operation.end != core_->now) {
     const bool aborted = operation.status == ReplyStatus::kAborted;
     core_->journal.Event(core_->now,

@@ -41,8 +41,9 @@ class Operations {
 
   /// A device that is there from the start has loaded what fits, in the order of the run's list.
   void LoadAtStart(std::uint32_t device);
-  /// One that is added has to load the same; Settle tells when it is ready.
-  void StartUp(std::uint32_t device);
+  /// One that is added has to load the same, but for what it has; Settle tells when it is ready.
+  /// False: it has all.
+  bool StartUp(std::uint32_t device);
   void ShutDown(std::uint32_t device);
   /// A device's answer; `due` is when it becomes known.
   void OnReply(const DeviceReply& reply, Time due);

@@ -23,6 +23,7 @@ void DeviceDriver::OnStepAborted(const DeviceReply& reply) {
   SCHEDTWIN_CHECK(running_ != nullptr && queue_.front() == reply.plan && !continuing_);
   if (running_->steps_done == 0) running_->start = reply.start;
   RollBackStep(*running_);
+  core_->CountIdleStep();
   EndPlan(PlanEnd::kAborted, reply.end);
 }
 

@@ -28,7 +28,7 @@ void Reports::Take(std::uint32_t device) {
   core_->requests.ForEachLive([&](std::uint32_t id) {
     const RequestHot& hot = core_->requests.hot(id);
     if (hot.device != device || hot.state == RequestState::kHeld) return;
-    if (HeldByDevice(hot)) {
+    if (hot.scheduled_tokens > 0) {
       ++report.running;
     } else {
       ++report.waiting;

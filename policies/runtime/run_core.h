@@ -105,7 +105,8 @@ struct RunCore {
   std::uint64_t preemptions = 0;
   Time last_end;
   std::uint64_t progress = 0;    ///< grows whenever a request gets on; stalls are seen by it
-  std::uint64_t idle_steps = 0;  ///< in a row, that got none on
+  std::uint64_t idle_steps = 0;  ///< and operations, in a row, since a request got on
+  std::uint64_t progress_at_step = 0;
   std::uint32_t open_transactions = 0;
   std::uint64_t ended[6] = {};  ///< requests by EndReason
 
@@ -124,6 +125,11 @@ struct RunCore {
   void Think(Duration took) {
     thread_free = issue + took;
     issue = thread_free;
+  }
+  /// A step or an operation has ended.
+  void CountIdleStep() {
+    idle_steps = progress == progress_at_step ? idle_steps + 1 : 0;
+    progress_at_step = progress;
   }
   void PushChange(std::uint32_t device, DeviceChange change) {
     Push(now, EventClass::kDeviceChange, device,

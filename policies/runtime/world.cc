@@ -133,7 +133,7 @@ RunSummary World::Loop() {
       idle_timers_ = 0;
     }
     if (core_->idle_steps > options_.max_idle_steps) {
-      return Summary(RunResult::kStalled, "steps run, but get no request on (" +
+      return Summary(RunResult::kStalled, "steps and operations end, but get no request on (" +
                                               std::to_string(core_->preemptions) +
                                               " preemptions); " + StallDetail());
     }

@@ -73,7 +73,7 @@ struct WorldOptions {
   std::uint32_t devices_at_start = 0;  ///< the rest is added by Scale; 0: all are there
   std::uint64_t max_callbacks_per_instant = 1'000'000;  ///< more is a livelock
   std::uint64_t max_idle_timers = 100'000;  ///< timers in a row without progress: a stall
-  std::uint64_t max_idle_steps = 100'000;   ///< and so for steps that get no request on
+  std::uint64_t max_idle_steps = 100'000;   ///< and so for steps and operations
   const std::atomic<bool>* stop = nullptr;  ///< set from outside: end at the next instant
 };
 

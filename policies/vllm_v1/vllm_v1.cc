@@ -91,8 +91,10 @@ void VllmV1::OnArrival(Context& context, RequestId request) {
 
 void VllmV1::OnCancel(Context& context, RequestId request, CancelBy) {
   for (Engine& engine : engines_) {
-    if (engine.waiting.Remove(request)) return;
-    if (std::erase(engine.running, request) > 0) return Cut(context, engine);
+    // Also where it waited: the one behind it may fit.
+    if (engine.waiting.Remove(request) || std::erase(engine.running, request) > 0) {
+      return Cut(context, engine);
+    }
   }
 }
 

@@ -94,6 +94,8 @@ struct Workload {
   StepTimeModel model;
   DeviceInfo device;
   std::uint32_t devices = 1;
+  bool deadlines_cancel = false;
+  std::vector<Fault> faults;
 };
 
 RunSummary RunOn(const Workload& workload, const std::string& policy_name, const Settings& settings,
@@ -104,6 +106,8 @@ RunSummary RunOn(const Workload& workload, const std::string& policy_name, const
   setup.device = workload.device;
   setup.devices = workload.devices;
   setup.world.seed = seed;
+  setup.world.deadlines_cancel = workload.deadlines_cancel;
+  setup.world.faults = workload.faults;
   ScriptSource source(workload.requests);
   RequestSource* const sources[] = {&source};
   return Simulate(setup, policy.get(), sources, recorder, {.steps = recorder != nullptr});
@@ -163,6 +167,32 @@ Workload Bursts(std::uint32_t devices, bool scarce, std::uint64_t seed) {
   return workload;
 }
 
+/// The same, where every other request has a deadline at a whole millisecond, which many miss.
+Workload BurstsWithDeadlines(std::uint32_t devices, std::uint64_t seed) {
+  Workload workload = Bursts(devices, true, seed);
+  workload.name += ", deadlines";
+  workload.deadlines_cancel = true;
+  Rng rng(seed, "deadlines");
+  for (std::size_t i = 0; i < workload.requests.size(); i += 2) {
+    RequestSpec& request = workload.requests[i];
+    request.deadline = request.arrival + Duration::Millis(1 + rng.Below(120));
+  }
+  return workload;
+}
+
+/// And devices fail, with all that is on them, at the boundary of a step or in the middle of one.
+Workload BurstsWithFaults(std::uint32_t devices, std::uint64_t seed) {
+  Workload workload = BurstsWithDeadlines(devices, seed);
+  workload.name += ", faults";
+  const std::int64_t last_ns = workload.requests.back().arrival.ns();
+  for (std::uint32_t i = 1; i <= 6; ++i) {
+    const std::int64_t at = last_ns / 8 * i / 1'000'000 * 1'000'000 + (i % 2) * 300'000;
+    workload.faults.push_back(
+        {{i % devices}, Time::Nanos(at), Time::Nanos(at + 50'000'000), /*loses_requests=*/true});
+  }
+  return workload;
+}
+
 class PlanModes : public testing::TestWithParam<Variant> {
  protected:
   /// All forms against the first: one outcome.
@@ -178,6 +208,12 @@ class PlanModes : public testing::TestWithParam<Variant> {
     } else if (!variant.preempts) {
       EXPECT_EQ(first.preemptions, 0u);
     }
+    if (workload.deadlines_cancel) {
+      EXPECT_GT(first.ended[static_cast<int>(EndReason::kTimedOut)], workload.requests.size() / 20);
+    }
+    if (!workload.faults.empty()) {
+      EXPECT_GT(first.ended[static_cast<int>(EndReason::kFailed)], 0u);
+    }
     for (const Form& form : kForms) {
       SCOPED_TRACE(form.Name());
       const RunSummary other = RunOn(workload, variant.policy, In(form, variant.settings));
@@ -189,7 +225,7 @@ class PlanModes : public testing::TestWithParam<Variant> {
       for (int reason = 0; reason < 6; ++reason) {
         EXPECT_EQ(other.ended[reason], first.ended[reason]);
       }
-      ExpectNothingRefused(other);
+      if (workload.faults.empty()) ExpectNothingRefused(other);
     }
   }
 
@@ -216,6 +252,13 @@ TEST_P(PlanModes, OneOutcomeOnBurstsWithTiesShortOfMemory) {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     for (const std::uint32_t devices : {1u, 3u}) ExpectOneOutcome(Bursts(devices, true, seed));
   }
+}
+
+TEST_P(PlanModes, OneOutcomeOnBurstsWithDeadlinesShortOfMemory) {
+  for (const std::uint32_t devices : {1u, 3u}) ExpectOneOutcome(BurstsWithDeadlines(devices, 1));
+}
+TEST_P(PlanModes, OneOutcomeOnBurstsWithFaults) {
+  for (const std::uint32_t devices : {1u, 3u}) ExpectOneOutcome(BurstsWithFaults(devices, 1));
 }
 
 TEST_P(PlanModes, DigestsRepeatAndTellRunsApart) {

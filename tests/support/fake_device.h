@@ -314,8 +314,9 @@ class FakeDevice final : public DevicePort {
     if (step.aborted) return;
     step.aborted = true;
     // The rest of the layer, where that is asked for.
-    step.end = std::max(step.start, now) + Duration::Nanos(command.layer ? 1 : 0);
-    free_at_ = step.end;
+    const Time end = std::max(step.start, now) + Duration::Nanos(command.layer ? 1 : 0);
+    if (free_at_ == step.end) free_at_ = end;  // a blocking copy behind it has its time already
+    step.end = end;
     for (const DeviceCommand& entry : step.entries) {
       RollBack(entry.request, entry.context_tokens);
     }

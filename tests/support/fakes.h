@@ -92,6 +92,7 @@ class RecordingRecorder final : public Recorder {
  public:
   void OnRequest(const RequestRecord& record) override { requests.push_back(record); }
   void OnStep(const StepRecord& record) override { steps.push_back(record); }
+  void OnOperation(const OperationRecord& record) override { operations.push_back(record); }
   void OnLog(const LogRecord& record) override { log.push_back(record); }
   void OnNote(Time, std::string_view text) override { notes.emplace_back(text); }
 
@@ -105,6 +106,7 @@ class RecordingRecorder final : public Recorder {
 
   std::vector<RequestRecord> requests;
   std::vector<StepRecord> steps;
+  std::vector<OperationRecord> operations;
   std::vector<LogRecord> log;
   std::vector<std::string> notes;
 };

@@ -39,6 +39,58 @@ inline const char* PlanEndName(PlanEnd why) {
   return "?";
 }
 
+inline const char* OperationName(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::kSwapOut:
+      return "swap out";
+    case OperationKind::kSwapIn:
+      return "swap in";
+    case OperationKind::kTransfer:
+      return "transfer";
+    case OperationKind::kStage:
+      return "stage";
+    case OperationKind::kLoad:
+      return "load";
+    case OperationKind::kUnload:
+      return "unload";
+  }
+  return "?";
+}
+
+inline const char* DeviceChangeName(DeviceChange change) {
+  switch (change) {
+    case DeviceChange::kAdded:
+      return "added";
+    case DeviceChange::kReady:
+      return "ready";
+    case DeviceChange::kDraining:
+      return "draining";
+    case DeviceChange::kFailed:
+      return "failed";
+    case DeviceChange::kRecovered:
+      return "recovered";
+    case DeviceChange::kRole:
+      return "role";
+    case DeviceChange::kCapacity:
+      return "capacity";
+    case DeviceChange::kRemoved:
+      return "removed";
+  }
+  return "?";
+}
+
+inline const char* CancelByName(CancelBy by) {
+  switch (by) {
+    case CancelBy::kClient:
+      return "client";
+    case CancelBy::kDeadline:
+      return "deadline";
+    case CancelBy::kFault:
+      return "fault";
+  }
+  return "?";
+}
+
 class ScriptedPolicy final : public Policy {
  public:
   std::function<void(Context&)> on_start;
@@ -48,6 +100,10 @@ class ScriptedPolicy final : public Policy {
   std::function<void(Context&, PlanId)> on_plan_starting;
   std::function<void(Context&, const PlanDone&)> on_plan_done;
   std::function<void(Context&, const CacheChange&)> on_cache_change;
+  std::function<void(Context&, RequestId, CancelBy)> on_cancel;
+  std::function<void(Context&, const OperationDone&)> on_operation_done;
+  std::function<void(Context&, DeviceId, DeviceChange)> on_device_change;
+  std::function<void(Context&, const DeviceReport&)> on_report;
 
   std::vector<std::string> seen;
 
@@ -75,6 +131,26 @@ class ScriptedPolicy final : public Policy {
          "cache " + std::to_string(change.device.value) + " +" +
              std::to_string(change.stored_blocks) + " -" + std::to_string(change.evicted_blocks),
          on_cache_change, change);
+  }
+  void OnCancel(Context& context, RequestId request, CancelBy by) override {
+    Call(context, "cancel " + std::to_string(request.value) + " " + CancelByName(by), on_cancel,
+         request, by);
+  }
+  void OnOperationDone(Context& context, const OperationDone& done) override {
+    const std::uint32_t what = done.request.valid() ? done.request.value : done.model.value;
+    Call(context,
+         std::string(OperationName(done.kind)) + " " + std::to_string(what) + " at " +
+             std::to_string(done.device.value) + (done.ok ? "" : " not done"),
+         on_operation_done, done);
+  }
+  void OnDeviceChange(Context& context, DeviceId device, DeviceChange change) override {
+    Call(context, "device " + std::to_string(device.value) + " " + DeviceChangeName(change),
+         on_device_change, device, change);
+  }
+  void OnReport(Context& context, const DeviceReport& report) override {
+    Call(context,
+         "report " + std::to_string(report.id.value) + " of " + std::to_string(report.taken.ns()),
+         on_report, report);
   }
 
  private:

@@ -1,5 +1,6 @@
 // ModelDevice: every step takes as long as the profile's model says for what the messages describe,
-// and steps run one after another.
+// and steps run one after another; copies and loads take what the links say, each way in a line of
+// its own; what is cut or cancelled ends when it should, and gives its time back.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -45,11 +46,22 @@ Profile SmallProfile(ModelKind kind) {
   return p;
 }
 
-/// A device alone, with a test at the other end of the seam.
+/// A block is 100 bytes: 110 ns to the host or back, 250 ns from a peer; a byte of weights 10 ns.
+DeviceInfo WithLinks(DeviceInfo info) {
+  info.block_bytes = 100;
+  info.host_link = {Duration::Nanos(10), 1'000'000'000};
+  info.peer_link = {Duration::Nanos(50), 500'000'000};
+  info.load_link = {Duration(), 100'000'000};
+  return info;
+}
+
+/// A device alone, with a test at the other end of the seam. It is number 3.
 class Bench final : public ReplySink {
  public:
   explicit Bench(ModelKind kind = ModelKind::kDecoder)
-      : model_(SmallProfile(kind)), device_(DeviceInfoOf(SmallProfile(kind)), &model_), ring_(6) {
+      : Bench(WithLinks(DeviceInfoOf(SmallProfile(kind))), StepTimeModel(SmallProfile(kind))) {}
+  Bench(DeviceInfo info, StepTimeModel model)
+      : model_(std::move(model)), device_(std::move(info), &model_), ring_(6) {
     device_.Attach({3}, &ring_, this);
   }
 
@@ -82,6 +94,64 @@ class Bench final : public ReplySink {
                 .step = 9,
                 .entries = std::exchange(entries_, 0)});
     device_.Notify(now);
+  }
+  void Copy(Time now, std::uint32_t operation, std::uint32_t blocks, Tier from, Tier to,
+            std::uint32_t from_device = 3, bool blocking = false) {
+    ring_.Push({.kind = CommandKind::kCopy,
+                .blocking = blocking,
+                .tokens = blocks,
+                .context_tokens = from_device,
+                .plan = {operation, 0},
+                .step = static_cast<std::uint32_t>(to),
+                .entries = static_cast<std::uint32_t>(from)});
+    device_.Notify(now);
+  }
+  void Out(Time now, std::uint32_t operation, std::uint32_t blocks, bool blocking = false) {
+    Copy(now, operation, blocks, Tier::kDevice, Tier::kHost, 3, blocking);
+  }
+  void In(Time now, std::uint32_t operation, std::uint32_t blocks, bool blocking = false) {
+    Copy(now, operation, blocks, Tier::kHost, Tier::kDevice, 3, blocking);
+  }
+  void Load(Time now, std::uint32_t operation, std::uint64_t bytes, std::uint32_t peer = 0) {
+    ring_.Push({.kind = CommandKind::kLoad,
+                .tokens = static_cast<std::uint32_t>(bytes >> 32),
+                .context_tokens = static_cast<std::uint32_t>(bytes),
+                .plan = {operation, 0},
+                .entries = peer});
+    device_.Notify(now);
+  }
+  void Unload(Time now, std::uint32_t operation) {
+    ring_.Push({.kind = CommandKind::kUnload, .plan = {operation, 0}});
+    device_.Notify(now);
+  }
+  void Cancel(Time now, std::uint32_t operation) {
+    ring_.Push({.kind = CommandKind::kCancel, .plan = {operation, 0}});
+    device_.Notify(now);
+  }
+  void Abort(Time now, bool layer, std::uint32_t step = 9) {
+    ring_.Push({.kind = CommandKind::kAbort, .layer = layer, .plan = {5, 6}, .step = step});
+    device_.Notify(now);
+  }
+  /// That the latest answer is of this operation, or of the step, with this status and these times.
+  void Expect(ReplyKind kind, std::uint32_t operation, ReplyStatus status, std::int64_t start,
+              std::int64_t end) {
+    ASSERT_FALSE(replies.empty());
+    const DeviceReply& reply = replies.back();
+    EXPECT_EQ(reply.kind, kind);
+    EXPECT_EQ(reply.plan.slot, kind == ReplyKind::kStepDone ? 5u : operation);
+    EXPECT_EQ(reply.status, status);
+    EXPECT_EQ(reply.start.ns(), start);
+    EXPECT_EQ(reply.end.ns(), end);
+    EXPECT_EQ(reply.device.value, 3u);
+  }
+  void ExpectDone(std::uint32_t operation, std::int64_t start, std::int64_t end) {
+    Expect(ReplyKind::kOperationDone, operation, ReplyStatus::kOk, start, end);
+  }
+  void ExpectCancelled(std::uint32_t operation, std::int64_t start, std::int64_t end) {
+    Expect(ReplyKind::kOperationDone, operation, ReplyStatus::kAborted, start, end);
+  }
+  void ExpectCut(std::int64_t start, std::int64_t end) {
+    Expect(ReplyKind::kStepDone, 0, ReplyStatus::kAborted, start, end);
   }
   /// How long the step took that was asked for last.
   Duration took() const { return replies.back().end - replies.back().start; }
@@ -218,6 +288,216 @@ TEST(ModelDevice, SaysNothingBeforeAStep) {
             bench.Predict({.decode_tokens = 1, .decode_context_tokens = 41}, {{5, 0}}));
 }
 
+// ---- Copies and loads ----
+
+TEST(ModelDeviceCopies, TakeWhatTheirLinkSays) {
+  Bench bench;
+  bench.Out(Time::Nanos(5), 1, 3);
+  bench.ExpectDone(1, 5, 315);
+  bench.In(Time::Nanos(6), 2, 2);
+  bench.ExpectDone(2, 6, 216);
+  Bench other;
+  other.Copy(Time::Nanos(7), 3, 2, Tier::kDevice, Tier::kDevice, /*from_device=*/1);
+  other.ExpectDone(3, 7, 457);
+  Bench host;
+  host.Copy(Time::Nanos(7), 4, 2, Tier::kDevice, Tier::kHost, /*from_device=*/1);
+  host.ExpectDone(4, 7, 457);
+}
+
+TEST(ModelDeviceCopies, EachWayIsALineBesideTheSteps) {
+  Bench bench;
+  bench.Entry(5, 0);
+  bench.Step(Time());
+  const Time step_end = bench.replies.back().end;
+  bench.Out(Time::Nanos(10), 1, 1);
+  bench.ExpectDone(1, 10, 120);
+  bench.Out(Time::Nanos(20), 2, 1);
+  bench.ExpectDone(2, 120, 230);
+  bench.In(Time::Nanos(20), 3, 1);
+  bench.ExpectDone(3, 20, 130);
+  bench.Copy(Time::Nanos(30), 4, 1, Tier::kDevice, Tier::kDevice, /*from_device=*/1);
+  bench.ExpectDone(4, 130, 380);
+  bench.Load(Time::Nanos(40), 5, 20);
+  bench.ExpectDone(5, 40, 240);
+  bench.Out(Time::Nanos(1000), 6, 1);
+  bench.ExpectDone(6, 1000, 1110);
+  bench.Entry(5, 0);
+  bench.Step(Time::Nanos(50));
+  EXPECT_EQ(bench.replies.back().start, step_end) << "steps wait for none of them";
+}
+
+TEST(ModelDeviceCopies, BlockingOnesHaveTheirPlaceBetweenTheSteps) {
+  Bench bench;
+  bench.Entry(5, 0);
+  bench.Step(Time());
+  const std::int64_t end = bench.replies.back().end.ns();
+  bench.Out(Time::Nanos(10), 1, 1, /*blocking=*/true);
+  bench.ExpectDone(1, end, end + 110);
+  bench.In(Time::Nanos(10), 2, 1, /*blocking=*/true);
+  bench.ExpectDone(2, end + 110, end + 220);
+  bench.Entry(5, 0);
+  bench.Step(Time::Nanos(20));
+  EXPECT_EQ(bench.replies.back().start.ns(), end + 220);
+}
+
+TEST(ModelDeviceCopies, LoadsAreOneAfterAnother) {
+  Bench bench;
+  bench.Load(Time::Nanos(5), 1, 30);
+  bench.ExpectDone(1, 5, 305);
+  bench.Load(Time::Nanos(6), 2, 10, /*peer=*/1);
+  bench.ExpectDone(2, 305, 375);
+  bench.Unload(Time::Nanos(7), 3);
+  bench.ExpectDone(3, 375, 375);
+  bench.Load(Time::Nanos(8), 4, (std::uint64_t{1} << 32) + 1);
+  bench.ExpectDone(4, 375, 375 + 10 * ((std::int64_t{1} << 32) + 1));
+}
+
+TEST(ModelDeviceCopies, ADeviceThatStartsWithoutALoadLinkHasItsModelsAtOnce) {
+  Bench bench(DeviceInfoOf(SmallProfile(ModelKind::kDecoder)),
+              StepTimeModel(SmallProfile(ModelKind::kDecoder)));
+  bench.Load(Time::Nanos(5), 1, 30);
+  bench.ExpectDone(1, 5, 5);
+}
+
+TEST(ModelDeviceCancel, InTheMiddleItEndsAndTheLineIsFree) {
+  Bench bench;
+  bench.Out(Time::Nanos(10), 1, 1);
+  bench.Cancel(Time::Nanos(60), 1);
+  bench.ExpectCancelled(1, 10, 60);
+  bench.Out(Time::Nanos(70), 2, 1);
+  bench.ExpectDone(2, 70, 180);
+}
+
+TEST(ModelDeviceCancel, NotBegunItNeverDoes) {
+  Bench bench;
+  bench.Out(Time::Nanos(10), 1, 1);
+  bench.Out(Time::Nanos(20), 2, 1);  // 120 to 230
+  bench.Cancel(Time::Nanos(30), 2);
+  bench.ExpectCancelled(2, 30, 30);
+  bench.Out(Time::Nanos(40), 3, 1);
+  bench.ExpectDone(3, 120, 230);
+}
+
+TEST(ModelDeviceCancel, WhatStandsBehindKeepsItsTime) {
+  Bench bench;
+  bench.Out(Time::Nanos(10), 1, 1);
+  bench.Out(Time::Nanos(20), 2, 1);  // 120 to 230
+  bench.Cancel(Time::Nanos(30), 1);
+  bench.ExpectCancelled(1, 10, 30);
+  bench.Out(Time::Nanos(40), 3, 1);
+  bench.ExpectDone(3, 230, 340);
+}
+
+TEST(ModelDeviceCancel, TooLateUnknownOrTwiceItSaysNothing) {
+  Bench bench;
+  bench.Out(Time::Nanos(10), 1, 1);
+  bench.Cancel(Time::Nanos(120), 1);
+  bench.Cancel(Time::Nanos(60), 7);
+  EXPECT_EQ(bench.replies.size(), 1u);
+  bench.In(Time::Nanos(130), 2, 1);
+  bench.Cancel(Time::Nanos(140), 2);
+  bench.Cancel(Time::Nanos(140), 2);
+  EXPECT_EQ(bench.replies.size(), 3u);
+}
+
+TEST(ModelDeviceCancel, BlockingOneGivesItsPlaceBack) {
+  Bench bench;
+  bench.Entry(5, 0);
+  bench.Step(Time());
+  const std::int64_t end = bench.replies.back().end.ns();
+  bench.In(Time::Nanos(10), 1, 1, /*blocking=*/true);
+  bench.Cancel(Time::Nanos(20), 1);
+  bench.ExpectCancelled(1, 20, 20);
+  bench.Entry(5, 0);
+  bench.Step(Time::Nanos(30));
+  EXPECT_EQ(bench.replies.back().start.ns(), end);
+}
+
+// ---- Steps that are cut ----
+
+/// A one-shot launch of `units` ns, on a device whose model has four layers and no overhead.
+struct FourLayers {
+  explicit FourLayers(std::uint32_t units) : bench(Info(), Model()) {
+    bench.Entry(units, 0);
+    bench.Step(Time::Nanos(100));
+    EXPECT_EQ(bench.took().ns(), units);
+  }
+  static DeviceInfo Info() {
+    DeviceInfo info;
+    info.kind = ModelKind::kOneShot;
+    info.layers = 4;
+    return WithLinks(info);
+  }
+  static StepTimeModel Model() { return StepTimeModel::Linear(Duration(), Duration::Nanos(1)); }
+  Bench bench;
+};
+
+TEST(ModelDeviceAbort, NowIsNow) {
+  FourLayers four(400);
+  four.bench.Abort(Time::Nanos(123), /*layer=*/false);
+  four.bench.ExpectCut(100, 123);
+  four.bench.Entry(400, 0);
+  four.bench.Step(Time::Nanos(130));
+  EXPECT_EQ(four.bench.replies.back().start, Time::Nanos(130)) << "it is idle";
+}
+
+TEST(ModelDeviceAbort, AtTheEndOfTheLayerThatRuns) {
+  for (const auto& [at, end] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+           {100, 200}, {101, 200}, {200, 200}, {201, 300}, {299, 300}, {300, 300}, {400, 400}}) {
+    FourLayers four(400);
+    four.bench.Abort(Time::Nanos(at), /*layer=*/true);
+    four.bench.ExpectCut(100, end);
+  }
+}
+
+TEST(ModelDeviceAbort, LayersAreEqualToTheNanosecond) {  // they end at 2, 5, 8 and 11
+  for (const auto& [at, end] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+           {0, 2}, {2, 2}, {3, 5}, {5, 5}, {6, 8}, {8, 8}}) {
+    FourLayers four(11);
+    four.bench.Abort(Time::Nanos(100 + at), /*layer=*/true);
+    four.bench.ExpectCut(100, 100 + end);
+  }
+}
+
+TEST(ModelDeviceAbort, InTheLastLayerItIsAsGoodAsDone) {
+  FourLayers four(400);
+  four.bench.Abort(Time::Nanos(401), /*layer=*/true);
+  four.bench.Abort(Time::Nanos(500), /*layer=*/false);
+  EXPECT_EQ(four.bench.replies.size(), 1u);
+}
+
+TEST(ModelDeviceAbort, HostOverheadIsNoLayer) {
+  Bench bench;  // two layers after 1000 ns
+  bench.Entry(5, 0);
+  bench.Step(Time());
+  const std::int64_t first = 1000 + (bench.took().ns() - 1000) / 2;
+  bench.Abort(Time::Nanos(400), /*layer=*/true);
+  bench.ExpectCut(0, first);
+}
+
+TEST(ModelDeviceAbort, TwiceAndOfAnotherStepItSaysNothing) {
+  FourLayers four(400);
+  four.bench.Abort(Time::Nanos(110), /*layer=*/false, /*step=*/8);
+  EXPECT_EQ(four.bench.replies.size(), 1u);
+  four.bench.Abort(Time::Nanos(120), /*layer=*/false);
+  four.bench.Abort(Time::Nanos(120), /*layer=*/true);
+  EXPECT_EQ(four.bench.replies.size(), 2u);
+}
+
+// The copy has its time already: what comes next is after it, not beside it.
+TEST(ModelDeviceAbort, StepsStayBehindABlockingCopyThatIsBehindTheOneCut) {
+  FourLayers four(400);
+  four.bench.Out(Time::Nanos(110), 1, 1, /*blocking=*/true);
+  four.bench.ExpectDone(1, 500, 610);
+  four.bench.Abort(Time::Nanos(150), /*layer=*/false);
+  four.bench.ExpectCut(100, 150);
+  four.bench.Entry(400, 0);
+  four.bench.Step(Time::Nanos(160));
+  EXPECT_EQ(four.bench.replies.back().start, Time::Nanos(610));
+}
+
+// ---- Whole runs ----
+
 // More entries than the ring holds: the device makes room, and it is still one step.
 TEST(ModelDevice, TakesAStepLargerThanTheRing) {
   constexpr std::uint32_t kRequests = 3000;
@@ -290,6 +570,7 @@ TEST(Simulate, TheDeviceIsTheProfiles) {
   EXPECT_EQ(decoder.block_tokens, 16u);
   EXPECT_EQ(decoder.max_model_len_tokens, 4096u);
   EXPECT_EQ(decoder.max_step_tokens, 0u);
+  EXPECT_EQ(decoder.layers, 2u);
   const DeviceInfo one_shot = DeviceInfoOf(SmallProfile(ModelKind::kOneShot));
   EXPECT_EQ(one_shot.max_step_tokens, 48u) << "units in one launch";
   EXPECT_EQ(one_shot.total_blocks, 0u);
