@@ -276,9 +276,7 @@ std::int64_t CpuDevice::PredictNs(const DeviceCommand& step, bool whole) {
   if (whole && step.request == 0) {
     return (builder_->Predict(step, *model_) - model_->host_overhead()).ns();
   }
-  DeviceCommand closing = step;
-  closing.standing = step.standing && whole;  // no new token for the members of a step that was cut
-  builder_->Close(closing);
+  builder_->Close(step);
   return -1;
 }
 

@@ -29,6 +29,7 @@ class WallTimeSource final : public TimeSource {
   /// from outside notices.
   Time Advance(Time next) override;
   bool MayWake() const override { return mailbox_->expected() > 0; }
+  Duration ThreadTime() const override { return Duration::Nanos(ThreadCpuNs()); }
 
  private:
   struct Reactor;

@@ -23,7 +23,8 @@ namespace schedtwin {
 
 enum class CommandKind : std::uint8_t {
   kJoin,   ///< request becomes a member of the standing set; its context is `context_tokens`
-  kLeave,  ///< and leaves it, with this context
+  kLeave,  ///< and leaves it, with this context: the token of every step since the join is in it,
+           ///< also of one that was cut
   kBlock,  ///< block number `context_tokens` of the request's table is block `tokens` of the pool,
            ///< and the table is that long now
   kEnd,    ///< the request is over: what is kept of it may go

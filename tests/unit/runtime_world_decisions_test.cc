@@ -210,35 +210,56 @@ TEST(WorldRefusal, WhereTheRequestIsNotOrDoesNotStand) {
        [](M m) { return m.actions().Preempt(kReady, PreemptMode::kPause); }},
       {"completes", Refusal::kBadArgument,
        [](M m) { return m.actions().Finish(kReady, EndReason::kCompleted); }},
-      {"two devices", Refusal::kUnsupported,
-       [](M m) { return m.actions().Route(kNew, kIdle, kBusy); }},
-      {"another model", Refusal::kUnsupported,
+      {"to decode nowhere", Refusal::kUnknownDevice,
+       [](M m) { return m.actions().Route(kNew, kIdle, kNoDevice); }},
+      {"as a model that is not in the run", Refusal::kBadArgument,
        [](M m) { return m.actions().Route(kNew, kIdle, {}, {7}); }},
   });
 }
 
-TEST(WorldRefusal, WhatThisWorldHasNoMechanicsFor) {
+TEST(WorldRefusal, WhatCannotBeMovedKeptLoadedOrScaled) {
   ExpectRefused({
-      {"swap", Refusal::kUnsupported,
+      {"swap without a link", Refusal::kNoLink,
        [](M m) { return m.actions().Preempt(kReady, PreemptMode::kSwap); }},
-      {"abort now", Refusal::kUnsupported,
-       [](M m) { return m.actions().Abort(m.running, AbortAt::kNow); }},
-      {"abort at a layer", Refusal::kUnsupported,
-       [](M m) { return m.actions().Abort(m.running, AbortAt::kLayer); }},
-      {"hold", Refusal::kUnsupported, [](M m) { return m.actions().HoldResponse(kReady); }},
-      {"release", Refusal::kUnsupported, [](M m) { return m.actions().ReleaseResponse(kReady); }},
-      {"transfer", Refusal::kUnsupported,
+      {"swap of one in the queue", Refusal::kDuplicateEntry,
+       [](M m) { return m.actions().Preempt(kInQueue, PreemptMode::kSwapBlocking); }},
+      {"transfer without a link", Refusal::kNoLink,
        [](M m) {
          return m.actions().Transfer({.request = kReady, .from = kBusy, .to = kIdle}).refusal;
        }},
-      {"cancel", Refusal::kUnsupported, [](M m) { return m.actions().CancelOperation({}); }},
-      {"pin", Refusal::kUnsupported, [](M m) { return m.actions().Pin(kReady, true); }},
-      {"evict", Refusal::kUnsupported, [](M m) { return m.actions().Evict(kBusy, 3); }},
-      {"load", Refusal::kUnsupported, [](M m) { return m.actions().Load(kIdle, {0}).refusal; }},
-      {"unload", Refusal::kUnsupported, [](M m) { return m.actions().Unload(kIdle, {0}).refusal; }},
-      {"scale", Refusal::kUnsupported, [](M m) { return m.actions().Scale(3); }},
-      {"role", Refusal::kUnsupported,
-       [](M m) { return m.actions().SetRole(kIdle, DeviceRole::kPrefill); }},
+      {"transfer to nowhere", Refusal::kUnknownDevice,
+       [](M m) {
+         return m.actions().Transfer({.request = kReady, .from = kBusy, .to = kNoDevice}).refusal;
+       }},
+      {"transfer from elsewhere", Refusal::kWrongDevice,
+       [](M m) {
+         return m.actions().Transfer({.request = kReady, .from = kIdle, .to = kBusy}).refusal;
+       }},
+      {"transfer of one gone", Refusal::kUnknownRequest,
+       [](M m) {
+         return m.actions().Transfer({.request = kGone, .from = kBusy, .to = kIdle}).refusal;
+       }},
+      {"cancel nothing", Refusal::kUnknownOperation,
+       [](M m) { return m.actions().CancelOperation({}); }},
+      {"release what is not held", Refusal::kBadArgument,
+       [](M m) { return m.actions().ReleaseResponse(kReady); }},
+      {"hold one gone", Refusal::kUnknownRequest,
+       [](M m) { return m.actions().HoldResponse(kGone); }},
+      {"pin without a cache", Refusal::kUnsupported,
+       [](M m) { return m.actions().Pin(kReady, true); }},
+      {"evict without a cache", Refusal::kUnsupported,
+       [](M m) { return m.actions().Evict(kBusy, 3); }},
+      {"load what is loaded", Refusal::kBadArgument,
+       [](M m) { return m.actions().Load(kIdle, {0}).refusal; }},
+      {"load what is not in the run", Refusal::kBadArgument,
+       [](M m) { return m.actions().Load(kIdle, {7}).refusal; }},
+      {"unload under its requests", Refusal::kModelInUse,
+       [](M m) { return m.actions().Unload(kIdle, {0}).refusal; }},
+      {"more devices than there are", Refusal::kBadArgument,
+       [](M m) { return m.actions().Scale(3); }},
+      {"no device", Refusal::kBadArgument, [](M m) { return m.actions().Scale(0); }},
+      {"a role for nobody", Refusal::kUnknownDevice,
+       [](M m) { return m.actions().SetRole(kNoDevice, DeviceRole::kPrefill); }},
   });
 }
 
