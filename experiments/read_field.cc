@@ -64,14 +64,13 @@ absl::Status ReadDuration(const Experiment& experiment, std::string_view path,
   return absl::OkStatus();
 }
 
-absl::Status ReadTarget(const Experiment& experiment, std::string_view path,
-                        std::optional<Duration>* out) {
-  constexpr Duration kLongest = Duration::Seconds(365 * 86'400);
+absl::Status ReadBoundedDuration(const Experiment& experiment, std::string_view path,
+                                 std::optional<Duration>* out) {
   const absl::Status status = ReadDuration(experiment, path, out);
-  if (!status.ok() || !out->has_value() || **out <= kLongest) return status;
+  if (!status.ok() || !out->has_value() || **out <= kLongestDuration) return status;
   const Setting* setting = experiment.Find(path);
   return Invalid(Cat(setting->where, ": ", path, " cannot be '", setting->text,
-                     "'; a target is at most 365 days (525600min)"));
+                     "'; it is at most 365 days (525600min)"));
 }
 
 absl::Status ReadRatio(const Experiment& experiment, std::string_view path, Ratio* out) {

@@ -31,9 +31,11 @@ absl::Status ReadInteger(const Experiment& experiment, std::string_view path, st
 absl::Status ReadSwitch(const Experiment& experiment, std::string_view path, bool* out);
 absl::Status ReadDuration(const Experiment& experiment, std::string_view path,
                           std::optional<Duration>* out);
-/// At most a year: more is a slip of the unit.
-absl::Status ReadTarget(const Experiment& experiment, std::string_view path,
-                        std::optional<Duration>* out);
+/// More is a slip of the unit.
+inline constexpr Duration kLongestDuration = Duration::Seconds(365 * 86'400);
+/// At most that.
+absl::Status ReadBoundedDuration(const Experiment& experiment, std::string_view path,
+                                 std::optional<Duration>* out);
 absl::Status ReadRatio(const Experiment& experiment, std::string_view path, Ratio* out);
 
 }  // namespace schedtwin

@@ -101,8 +101,8 @@ absl::Status ReadFaults(const Experiment& experiment, std::uint32_t devices,
 
 absl::Status ReadReports(const Experiment& experiment, RunOptions* out) {
   std::optional<Duration> interval, delay;
-  absl::Status status = ReadTarget(experiment, "report_interval", &interval);
-  if (status.ok()) status = ReadTarget(experiment, "report_delay", &delay);
+  absl::Status status = ReadBoundedDuration(experiment, "report_interval", &interval);
+  if (status.ok()) status = ReadBoundedDuration(experiment, "report_delay", &delay);
   if (!status.ok()) return status;
   if (delay.has_value() && !interval.has_value()) {
     return Invalid(Cat(experiment.Find("report_delay")->where,

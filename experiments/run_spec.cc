@@ -221,8 +221,8 @@ absl::Status Resolver::ResolveTrace(const Experiment& experiment, RunSpec* spec)
   if (!status.ok()) return status;
   if (duration.has_value()) spec->view.duration = *duration;
   std::optional<Duration> deadline, patience;
-  status = ReadTarget(experiment, "trace.deadline", &deadline);
-  if (status.ok()) status = ReadTarget(experiment, "trace.patience", &patience);
+  status = ReadBoundedDuration(experiment, "trace.deadline", &deadline);
+  if (status.ok()) status = ReadBoundedDuration(experiment, "trace.patience", &patience);
   if (!status.ok()) return status;
   spec->view.deadline = deadline.value_or(Duration::Infinite());
   spec->view.patience = patience.value_or(Duration::Infinite());
@@ -249,9 +249,8 @@ absl::Status Resolver::ResolveDecisionCost(Experiment* experiment, RunOptions* o
   const Setting* const setting = experiment->Find("decision_cost");
   if (setting == nullptr || setting->text == "zero") return absl::OkStatus();
   if (!setting->text.starts_with(kMeasured)) {
-    constexpr Duration kLongest = Duration::Seconds(365 * 86'400);
     const bool parsed = ParseDuration(setting->text, &options->decision_cost);
-    if (parsed && options->decision_cost <= kLongest) return absl::OkStatus();
+    if (parsed && options->decision_cost <= kLongestDuration) return absl::OkStatus();
     return Invalid(Cat(setting->where, ": decision_cost cannot be '", setting->text,
                        "'; it is zero, a duration such as 50us, at most 365 days, or measured:RUN",
                        ListHint(setting->text)));
@@ -332,9 +331,9 @@ absl::StatusOr<RunSpec> Resolver::Resolve(const Experiment& experiment, WorldKin
   const std::int64_t most = world == WorldKind::kSim ? kMostDevices : kMostRealDevices;
   absl::Status status = ReadSeed(experiment, &spec.seed);
   if (status.ok()) status = ReadInteger(experiment, "devices", 1, most, &devices);
-  if (status.ok()) status = ReadTarget(experiment, "slo.ttft", &spec.slo.ttft);
-  if (status.ok()) status = ReadTarget(experiment, "slo.tpot", &spec.slo.tpot);
-  if (status.ok()) status = ReadTarget(experiment, "slo.e2e", &spec.slo.e2e);
+  if (status.ok()) status = ReadBoundedDuration(experiment, "slo.ttft", &spec.slo.ttft);
+  if (status.ok()) status = ReadBoundedDuration(experiment, "slo.tpot", &spec.slo.tpot);
+  if (status.ok()) status = ReadBoundedDuration(experiment, "slo.e2e", &spec.slo.e2e);
   if (!status.ok()) return status;
   spec.devices = static_cast<std::uint32_t>(devices);
 

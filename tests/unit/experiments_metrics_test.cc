@@ -156,7 +156,7 @@ TEST_P(BothImplementations, Agree) {
   EXPECT_EQ(from_rows->last_end, outcome.metrics.last_end);
   const auto direct = Flatten(outcome.metrics);
   const auto sql = Flatten(*from_rows);
-  EXPECT_THAT(direct, testing::Contains(testing::Field(&MetricRow::name, "prefix_hit_ratio")));
+  EXPECT_EQ(outcome.metrics.prefix_hit_ratio().has_value(), n > 1) << "one alone found nothing";
   EXPECT_THAT(direct, testing::Contains(testing::Field(&MetricRow::name, "decision_us")).Times(5));
   EXPECT_THAT(direct, testing::Contains(testing::Field(&MetricRow::name, "operations")).Times(6));
   ASSERT_EQ(sql.size(), direct.size());

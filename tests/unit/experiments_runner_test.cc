@@ -116,8 +116,8 @@ TEST(Resolver, SaysWhichFieldIsWrong) {
     const char* text;
     const char* says;
   } cases[] = {
-      {"slo.tpot", "76000000min", "test: slo.tpot cannot be '76000000min'; a target is at most"},
-      {"slo.e2e", "525601min", "a target is at most 365 days"},
+      {"slo.tpot", "76000000min", "test: slo.tpot cannot be '76000000min'; it is at most"},
+      {"slo.e2e", "525601min", "it is at most 365 days"},
       {"trace.length_scale", "x", "test: trace.length_scale cannot be 'x'"},
       {"trace.rate_scale", "0.00000001", "test: rate scale 0.00000001 stretches"},
       {"trace.length_scale", "10000000", "test: length scale 10000000 makes"},
@@ -189,6 +189,69 @@ TEST(WorldSetup, SaysAllThatTheExperimentSays) {
   EXPECT_EQ(world.models[0].weights_bytes, 16'060'522'496u);
   EXPECT_TRUE(InfoOf(spec).oracle) << "what tells the truth is marked";
   EXPECT_FALSE(InfoOf(MustResolve({{"oracle", "true"}})).oracle) << "granted and not used";
+}
+
+// Swaps its request out after the first token, and in again.
+class Swapper final : public Policy {
+ public:
+  void OnArrival(Context& context, RequestId request) override {
+    Launch(context, request, context.request(request).prompt_tokens());
+  }
+  void OnPlanDone(Context& context, const PlanDone& done) override {
+    if (!done.finished.empty()) return;
+    const RequestId request = done.entries[0].request;
+    if (swapped_) return Launch(context, request, 1);
+    swapped_ = true;
+    EXPECT_EQ(context.actions().Preempt(request, PreemptMode::kSwap), Refusal::kNone);
+  }
+  void OnOperationDone(Context& context, const OperationDone& done) override {
+    EXPECT_TRUE(done.ok);
+    if (done.kind == OperationKind::kSwapIn) return Launch(context, done.request, 1);
+    const Started back = context.actions().Transfer({.request = done.request,
+                                                     .from = {0},
+                                                     .to = {0},
+                                                     .from_tier = Tier::kHost,
+                                                     .to_tier = Tier::kDevice});
+    EXPECT_EQ(back.refusal, Refusal::kNone);
+  }
+
+ private:
+  static void Launch(Context& context, RequestId request, std::uint32_t tokens) {
+    EXPECT_TRUE(context.memory({0}).Reserve(request, context.request(request).known_tokens()));
+    const Entry entry = {request, tokens};
+    EXPECT_TRUE(context.actions().Launch({.device = {0}, .entries = {&entry, 1}}).ok());
+  }
+
+  bool swapped_ = false;
+};
+const PolicyInfo kSwapper = {.name = "swapper",
+                             .summary = "Swaps.",
+                             .source = "none",
+                             .decoder = true,
+                             .create = [](const Parameters&) -> std::unique_ptr<Policy> {
+                               return std::make_unique<Swapper>();
+                             }};
+
+TEST(Runner, AShippedProfileSwapsOverItsLink) {
+  RunSpec spec = MustResolve({{"trace", "synth:poisson:rate=1,count=1,prompt=100,output=4"}});
+  spec.policy = &kSwapper;
+  RowRecorder recorder(RecordLevel::kSteps, spec.slo, 1, nullptr);
+  const auto result = RunSim(spec, {}, &recorder);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->summary.result, RunResult::kFinished) << result->summary.detail;
+  const RunMetrics metrics = MetricsOf(*result, &recorder);
+  EXPECT_EQ(metrics.completed, 1);
+  constexpr std::int64_t kBytes = 7 * (2 << 20);  // 100 tokens are 7 blocks of 2 MiB
+  for (const std::size_t kind : {0, 1}) {
+    EXPECT_EQ(metrics.operations[kind].done, 1) << kOperationNames[kind];
+    EXPECT_EQ(metrics.operations[kind].bytes, kBytes) << kOperationNames[kind];
+  }
+  const RowBuffer rows = recorder.TakeRows();
+  ASSERT_EQ(rows.operations.size(), 2u);
+  for (const OperationRecord& operation : rows.operations) {
+    // 10 us, and 25 bytes a nanosecond.
+    EXPECT_EQ((operation.end - operation.start).ns(), 10'000 + (kBytes + 24) / 25);
+  }
 }
 
 std::vector<SweepPoint> SeedPoints(int count) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/metrics_sql.h"
 #include "experiments/row_recorder.h"
 #include "experiments/store/check.h"
 #include "experiments/store/owner.h"
