@@ -94,7 +94,7 @@ TEST(Store, PublishesRunRowsAndMetricsTogether) {
   WriteRun(*store, 50'000, true);  // more than one batch
   EXPECT_EQ(Count(*store, "published_runs"), 1);
   EXPECT_EQ(Count(*store, "published_requests"), 50'000);
-  EXPECT_EQ(Count(*store, "published_metrics"), 21);
+  EXPECT_EQ(Count(*store, "published_metrics"), 22);
   EXPECT_THAT(MustCheck(*store).problems, IsEmpty());
 }
 
