@@ -260,6 +260,10 @@ void RoundAll(Profile* profile) {
   profile->decode_ns_per_context_token = Rounded(profile->decode_ns_per_context_token, 1e7);
 }
 
+ProfileLink LinkOf(const Link& link) {
+  return {static_cast<std::uint64_t>(link.latency.ns()), link.bytes_per_second};
+}
+
 void Session::FillFixed(Profile* profile) const {
   profile->name = options_.name;
   profile->summary = options_.summary;
@@ -273,9 +277,15 @@ void Session::FillFixed(Profile* profile) const {
     profile->max_model_len_tokens = info_.max_model_len_tokens;
     profile->kv_blocks = info_.total_blocks;
     profile->block_tokens = info_.block_tokens;
+    profile->block_bytes = info_.block_bytes;
+    profile->host_blocks = info_.host_blocks;
+    profile->host_link = LinkOf(info_.host_link);
+    profile->peer_link = LinkOf(info_.peer_link);
   } else {
     profile->max_units = info_.max_step_tokens;
   }
+  profile->load_link = LinkOf(info_.load_link);
+  profile->gaps.push_back("links are what the device says of itself, and not measured");
   profile->sources.push_back(
       {HowMeasured(), absl::StrCat("this device: ", options_.device), "", ""});
   if (decoder()) {

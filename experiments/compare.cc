@@ -82,6 +82,12 @@ absl::StatusOr<Comparison> CompareRuns(Store& store, std::int64_t run_a, std::in
       out.figures.push_back(figure);
     }
   }
+  absl::StatusOr<Statement> equal = database.Prepare(
+      "SELECT count(DISTINCT outcome_digest) = 1 FROM published_runs WHERE id IN (?1, ?2)");
+  if (!equal.ok()) return equal.status();
+  const absl::StatusOr<bool> found = equal->Bind(1, run_a).Bind(2, run_b).Step();
+  if (!found.ok()) return found.status();
+  out.no_effect = *found && equal->integer(0) != 0;
   absl::StatusOr<Statement> conditions = database.Prepare(kConditions);
   if (!conditions.ok()) return conditions.status();
   conditions->Bind(1, run_a).Bind(2, run_b);

@@ -32,6 +32,7 @@ struct Comparison {
   std::int64_t run_a = 0, run_b = 0;
   std::vector<ComparedFigure> figures;
   std::vector<ComparedCondition> differing;
+  bool no_effect = false;  ///< what happened to requests is the same: outcome digests are equal
 };
 
 /// REQUIRES: both are ids of published runs (Store::Resolve).

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "experiments/experiment.pb.h"
+#include "experiments/fault_text.h"
 #include "experiments/text.h"
 
 namespace schedtwin {
@@ -27,23 +28,43 @@ namespace {
 
 namespace pb = google::protobuf;
 
-constexpr std::array<std::string_view, 17> kPaths = {"trace.source",
-                                                     "trace.format",
-                                                     "trace.rate_scale",
-                                                     "trace.length_scale",
-                                                     "trace.limit",
-                                                     "trace.duration",
-                                                     "model",
-                                                     "profile",
-                                                     "devices",
-                                                     "policy.name",
-                                                     "slo.ttft",
-                                                     "slo.tpot",
-                                                     "slo.e2e",
-                                                     "seed",
-                                                     "record",
-                                                     "world",
-                                                     "wait"};
+constexpr std::string_view kPaths[] = {
+    "trace.source",
+    "trace.format",
+    "trace.rate_scale",
+    "trace.length_scale",
+    "trace.limit",
+    "trace.duration",
+    "trace.deadline",
+    "trace.patience",
+    "model",
+    "profile",
+    "devices",
+    "policy.name",
+    "slo.ttft",
+    "slo.tpot",
+    "slo.e2e",
+    "seed",
+    "record",
+    "world",
+    "wait",
+    "queue_depth",
+    "kv_blocks",
+    "host_blocks",
+    "devices_at_start",
+    "fault",
+    "report_interval",
+    "report_delay",
+    "prefix_cache",
+    "isolate_tenants",
+    "oracle",
+    "length_predictor",
+    "decision_cost",
+    "tie_seed",
+};
+
+// Of which a value has commas of its own, so that it is never split into a list.
+constexpr std::string_view kWholePaths[] = {"trace.source", "fault", "length_predictor"};
 
 // What `--set` and axes may call a path besides its full name.
 std::string_view FullPath(std::string_view path) {
@@ -57,9 +78,8 @@ bool IsParameter(std::string_view path) {
 }
 
 absl::Status CheckPath(std::string_view path, std::string_view where) {
-  if (std::find(kPaths.begin(), kPaths.end(), path) != kPaths.end() || IsParameter(path)) {
-    return absl::OkStatus();
-  }
+  const bool known = std::find(std::begin(kPaths), std::end(kPaths), path) != std::end(kPaths);
+  if (known || IsParameter(path)) return absl::OkStatus();
   std::string mend = DidYouMean(path, kPaths);
   // "max_num_seqs" alone is most likely a parameter without its prefix.
   if (!Nearest(path, kPaths).has_value()) {
@@ -116,6 +136,8 @@ std::string ScalarText(const pb::Message& message, const pb::FieldDescriptor* fi
       return Cat(reflection->GetUInt32(message, field));
     case pb::FieldDescriptor::CPPTYPE_UINT64:
       return Cat(reflection->GetUInt64(message, field));
+    case pb::FieldDescriptor::CPPTYPE_BOOL:
+      return reflection->GetBool(message, field) ? "true" : "false";
     case pb::FieldDescriptor::CPPTYPE_DOUBLE:
       return Digits(reflection->GetDouble(message, field));
     default:
@@ -163,9 +185,14 @@ class Flattener {
     for (int i = 0; i < reflection->FieldSize(message, field); ++i) {
       const pb::Message& item = reflection->GetRepeatedMessage(message, field, i);
       const std::string where = Where(places, field, i);
-      const absl::Status status = field->name() == "param"
-                                      ? Param(static_cast<const proto::Policy::Param&>(item), where)
-                                      : AddAxis(static_cast<const proto::Axis&>(item), where);
+      absl::Status status;
+      if (field->name() == "param") {
+        status = Param(static_cast<const proto::Policy::Param&>(item), where);
+      } else if (field->name() == "fault") {
+        status = AddFault(static_cast<const proto::Fault&>(item), where);
+      } else {
+        status = AddAxis(static_cast<const proto::Axis&>(item), where);
+      }
       if (!status.ok()) return status;
     }
     return absl::OkStatus();
@@ -185,6 +212,20 @@ class Flattener {
     return out_->Set(path, param.value(), where);
   }
 
+  // All faults are one setting, whose place is that of the first.
+  absl::Status AddFault(const proto::Fault& fault, const std::string& where) {
+    if (!fault.has_device() || !fault.has_at()) {
+      return absl::InvalidArgumentError(
+          Cat(where, ": a fault needs a device and a time: fault { device: 0 at: \"10s\" }"));
+    }
+    const std::string text =
+        JoinFault({Cat(fault.device()), fault.at(), fault.until(), fault.loses()});
+    const Setting* first = out_->Find("fault");
+    if (first == nullptr) return out_->Set("fault", text, where);
+    const Setting before = *first;
+    return out_->Set("fault", Cat(before.text, ";", text), before.where);
+  }
+
   absl::Status AddAxis(const proto::Axis& axis, const std::string& where) {
     const std::string path(FullPath(axis.path()));
     const absl::Status status = CheckPath(path, where);
@@ -201,6 +242,16 @@ class Flattener {
   std::vector<Axis>* axes_;
 };
 
+void PutFaults(std::string_view text, proto::Experiment* out) {
+  for (const FaultText& fault : SplitFaults(text)) {
+    proto::Fault* const message = out->add_fault();
+    message->set_device(static_cast<std::uint32_t>(ParseInteger(fault.device).value_or(0)));
+    message->set_at(fault.at);
+    if (!fault.until.empty()) message->set_until(fault.until);
+    if (fault.loses) message->set_loses(true);
+  }
+}
+
 // Puts one setting into the message; a path's last part is the field, the one before its message.
 void PutSetting(const Setting& setting, proto::Experiment* out) {
   if (IsParameter(setting.path)) {
@@ -209,6 +260,7 @@ void PutSetting(const Setting& setting, proto::Experiment* out) {
     param->set_value(setting.text);
     return;
   }
+  if (setting.path == "fault") return PutFaults(setting.text, out);
   pb::Message* message = out;
   std::string name = setting.path;
   if (const std::size_t dot = name.find('.'); dot != std::string::npos) {
@@ -226,6 +278,9 @@ void PutSetting(const Setting& setting, proto::Experiment* out) {
     case pb::FieldDescriptor::CPPTYPE_UINT64:
       reflection->SetUInt64(message, field,
                             static_cast<std::uint64_t>(ParseInteger(setting.text).value_or(0)));
+      break;
+    case pb::FieldDescriptor::CPPTYPE_BOOL:
+      reflection->SetBool(message, field, setting.text == "true");
       break;
     case pb::FieldDescriptor::CPPTYPE_DOUBLE: {
       double value = 0;
@@ -265,8 +320,8 @@ absl::Status AddValue(std::string_view text, Axis* axis) {
 
 absl::Status SplitValues(const std::vector<std::string>& texts, Axis* axis) {
   for (const std::string& text : texts) {
-    // A generator's own parameters are separated by commas, so a trace's name is never split.
-    if (axis->path == "trace.source") {
+    const auto same = [&](std::string_view path) { return path == axis->path; };
+    if (std::any_of(std::begin(kWholePaths), std::end(kWholePaths), same)) {
       axis->values.push_back(text);
       continue;
     }

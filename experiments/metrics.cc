@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace schedtwin {
 namespace {
@@ -98,7 +99,7 @@ std::optional<Distribution> SummarizeThroughput(std::span<const std::int64_t> co
 
 std::vector<MetricRow> Flatten(const RunMetrics& metrics) {
   std::vector<MetricRow> rows;
-  rows.reserve(24);
+  rows.reserve(32);
   Append("ttft_ms", metrics.ttft_ms, &rows);
   Append("tpot_ms", metrics.tpot_ms, &rows);
   Append("e2e_ms", metrics.e2e_ms, &rows);
@@ -106,6 +107,18 @@ std::vector<MetricRow> Flatten(const RunMetrics& metrics) {
   Append("throughput_rps", metrics.throughput_rps, &rows);
   Append("output_tokens_per_s", metrics.output_tokens_per_s(), &rows);
   Append("goodput_rps", metrics.goodput_rps(), &rows);
+  Append("decision_us", metrics.decision_us, &rows);
+  Append("prefix_hit_ratio", metrics.prefix_hit_ratio(), &rows);
+  const std::pair<std::string_view, std::int64_t OperationCount::*> counts[] = {
+      {"operations", &OperationCount::done},
+      {"operations_undone", &OperationCount::undone},
+      {"operation_bytes", &OperationCount::bytes}};
+  for (const auto& [name, count] : counts) {
+    for (std::size_t kind = 0; kind < kOperationKinds; ++kind) {
+      const std::int64_t value = metrics.operations[kind].*count;
+      if (value > 0) rows.push_back({name, kOperationNames[kind], static_cast<double>(value)});
+    }
+  }
   return rows;
 }
 

@@ -5,7 +5,9 @@
 #ifndef SCHEDTWIN_EXPERIMENTS_METRICS_H_
 #define SCHEDTWIN_EXPERIMENTS_METRICS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +23,17 @@ struct Distribution {
   double mean = 0, p50 = 0, p90 = 0, p99 = 0, max = 0;
 };
 
+/// Of one kind of operation.
+struct OperationCount {
+  std::int64_t done = 0, undone = 0;
+  std::int64_t bytes = 0;  ///< of those done
+};
+
+/// "swap_out", "swap_in", ...: by OperationKind.
+inline constexpr std::string_view kOperationNames[] = {"swap_out", "swap_in", "transfer",
+                                                       "stage",    "load",    "unload"};
+inline constexpr std::size_t kOperationKinds = std::size(kOperationNames);
+
 struct RunMetrics {
   std::int64_t completed = 0;  ///< made all of their output, or were answered from the cache
   std::int64_t rejected = 0, timed_out = 0, cancelled = 0, failed = 0;
@@ -28,12 +41,16 @@ struct RunMetrics {
   std::int64_t good = 0;           ///< completed and within all of their targets; 0 without an SLO
   std::int64_t output_tokens = 0;  ///< made, however the request ended
   std::int64_t preemptions = 0, recomputed_tokens = 0;
+  std::int64_t prompt_tokens = 0;  ///< of all that ended
+  std::int64_t cached_tokens = 0;  ///< of these, found in the prefix cache
+  OperationCount operations[kOperationKinds];
   Time first_arrival = Time::Infinite();  ///< scheduled; Infinite: no request came
   Time last_end;                          ///< means nothing when none ended
   bool has_slo = false;
 
   std::optional<Distribution> ttft_ms, tpot_ms, e2e_ms;
   std::optional<Distribution> lateness_ms;  ///< real runs: from scheduled to delivered arrival
+  std::optional<Distribution> decision_us;  ///< of steps that were told what their decision took
   /// Completions per second over windows of the run (ThroughputWindow); its mean is completed /
   /// makespan.
   std::optional<Distribution> throughput_rps;
@@ -45,6 +62,11 @@ struct RunMetrics {
   }
   std::optional<double> PerSecond(std::int64_t count) const;
   std::optional<double> output_tokens_per_s() const { return PerSecond(output_tokens); }
+  /// Nullopt: nothing was found in a prefix cache, or there was none.
+  std::optional<double> prefix_hit_ratio() const {
+    if (cached_tokens == 0) return std::nullopt;
+    return static_cast<double>(cached_tokens) / static_cast<double>(prompt_tokens);
+  }
   std::optional<double> goodput_rps() const { return has_slo ? PerSecond(good) : std::nullopt; }
 };
 

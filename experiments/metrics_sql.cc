@@ -1,5 +1,7 @@
 #include "experiments/metrics_sql.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "experiments/text.h"
@@ -59,7 +61,8 @@ SELECT coalesce(sum(q.completed), 0), coalesce(sum(q.reason = 'rejected'), 0),
     AND (r.slo_tpot_ns IS NULL OR q.tpot_ns IS NULL
       OR q.last_token_ns - q.first_token_ns <= r.slo_tpot_ns * (q.output_tokens - 1))), 0) AS good,
   coalesce(sum(q.output_tokens), 0), coalesce(sum(q.preemptions), 0),
-  coalesce(sum(q.recomputed_tokens), 0), max(r.first_arrival_ns), max(q.end_ns),
+  coalesce(sum(q.recomputed_tokens), 0), coalesce(sum(q.prompt_tokens), 0),
+  coalesce(sum(q.cached_tokens), 0), max(r.first_arrival_ns), max(q.end_ns),
   max(r.slo_ttft_ns IS NOT NULL OR r.slo_tpot_ns IS NOT NULL OR r.slo_e2e_ns IS NOT NULL)
 FROM published_runs r LEFT JOIN published_requests q ON q.run_id = r.id WHERE r.id = ?1
 )sql";
@@ -88,9 +91,12 @@ absl::StatusOr<RunMetrics> ReadCounts(Database& database, std::int64_t run) {
   const absl::StatusOr<bool> row = statement->Bind(1, run).Step();
   if (!row.ok()) return row.status();
   RunMetrics out;
-  std::int64_t* const counts[] = {
-      &out.completed, &out.rejected, &out.timed_out,     &out.cancelled,   &out.failed,
-      &out.cached,    &out.good,     &out.output_tokens, &out.preemptions, &out.recomputed_tokens};
+  std::int64_t* const counts[] = {&out.completed,     &out.rejected,
+                                  &out.timed_out,     &out.cancelled,
+                                  &out.failed,        &out.cached,
+                                  &out.good,          &out.output_tokens,
+                                  &out.preemptions,   &out.recomputed_tokens,
+                                  &out.prompt_tokens, &out.cached_tokens};
   int column = 0;
   for (std::int64_t* count : counts) *count = statement->integer(column++);
   if (!statement->is_null(column)) out.first_arrival = Time::Nanos(statement->integer(column));
@@ -99,13 +105,38 @@ absl::StatusOr<RunMetrics> ReadCounts(Database& database, std::int64_t run) {
   return out;
 }
 
+absl::Status ReadOperations(Database& database, std::int64_t run, RunMetrics* out) {
+  absl::StatusOr<Statement> statement = database.Prepare(OperationsSql());
+  if (!statement.ok()) return statement.status();
+  statement->Bind(1, run);
+  return ForEachRow(*statement, [&](const Statement& row) {
+    const auto* const name =
+        std::find(std::begin(kOperationNames), std::end(kOperationNames), row.text(0));
+    if (name == std::end(kOperationNames)) return;  // the table names no other
+    out->operations[name - kOperationNames] = {row.integer(1), row.integer(2), row.integer(3)};
+  });
+}
+
+// Statistics of a column over the rows of a view that hold one.
+std::string StatisticsSql(std::string_view column, std::string_view rows) {
+  return Cat("WITH v AS (SELECT ", column,
+             " AS x, count(*) OVER () AS n, row_number() OVER (ORDER BY ", column,
+             ") - 1 AS i FROM ", rows, " AND ", column, " IS NOT NULL)", kStatisticsOfV);
+}
+
 }  // namespace
 
 std::string LatencySql(std::string_view column) {
-  return Cat("WITH v AS (SELECT ", column,
-             " AS x, count(*) OVER () AS n, row_number() OVER (ORDER BY ", column,
-             ") - 1 AS i FROM published_requests WHERE run_id = ?1 AND completed AND ", column,
-             " IS NOT NULL)", kStatisticsOfV);
+  return StatisticsSql(column, "published_requests WHERE run_id = ?1 AND completed");
+}
+
+std::string DecisionSql() {
+  return StatisticsSql("decision_ns", "published_steps WHERE run_id = ?1");
+}
+
+std::string OperationsSql() {
+  return "SELECT kind, sum(ok), sum(NOT ok), sum(ok * bytes) FROM published_operations "
+         "WHERE run_id = ?1 GROUP BY kind";
 }
 
 std::string ThroughputSql() { return Cat(kThroughputV, kStatisticsOfV); }
@@ -115,6 +146,8 @@ absl::StatusOr<RunMetrics> MetricsFromRows(Database& database, std::int64_t run)
   constexpr double kMsPerNs = 1e-6;
   absl::StatusOr<RunMetrics> out = ReadCounts(database, run);
   if (!out.ok()) return out;
+  const absl::Status operations = ReadOperations(database, run, &*out);
+  if (!operations.ok()) return operations;
   const struct {
     std::string sql;
     double scale;
@@ -124,6 +157,7 @@ absl::StatusOr<RunMetrics> MetricsFromRows(Database& database, std::int64_t run)
       {LatencySql("tpot_ns"), kMsPerNs, &out->tpot_ms},
       {LatencySql("e2e_ns"), kMsPerNs, &out->e2e_ms},
       {LatencySql(kLatenessNs), kMsPerNs, &out->lateness_ms},
+      {DecisionSql(), 1e-3, &out->decision_us},
       {ThroughputSql(), 1.0, &out->throughput_rps},
   };
   for (const auto& [sql, scale, to] : distributions) {

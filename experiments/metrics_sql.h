@@ -20,8 +20,14 @@ namespace schedtwin {
 /// "tpot_ns", "e2e_ns") over completed requests, nulls left out, in the unit of the column.
 std::string LatencySql(std::string_view column);
 
+/// Yields the same six figures of what decisions took (published_steps.decision_ns).
+std::string DecisionSql();
+
 /// Yields the same six figures of completions per second (see ThroughputWindow).
 std::string ThroughputSql();
+
+/// Yields kind, how many were done, how many were not, and the bytes of those done.
+std::string OperationsSql();
 
 /// Yields the counts of RunMetrics in its order, then first arrival and last end; the run's own
 /// first arrival, for the request that came first may never have ended.

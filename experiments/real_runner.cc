@@ -9,6 +9,7 @@
 #include "exec/execute.h"
 #include "experiments/spec_source.h"
 #include "experiments/text.h"
+#include "experiments/world_setup.h"
 
 namespace schedtwin {
 
@@ -30,13 +31,15 @@ absl::StatusOr<RunResultData> RunReal(const RunSpec& spec, Wait wait, const RunC
   absl::StatusOr<SpecSource> opened = SpecSource::Open(spec, control.requests_seen);
   if (!opened.ok()) return opened.status();
   RequestSource* const source = opened->get();
+  const absl::StatusOr<WorldSetup> world = WorldSetup::Of(spec);
+  if (!world.ok()) return world.status();
   const std::unique_ptr<Policy> policy = spec.policy->create(spec.parameters);
   ExecSetup setup;
-  setup.make_runner = CpuStepRunner(spec.model, static_cast<std::uint64_t>(spec.seed));
+  setup.make_runner = CpuStepRunner(spec.model, spec.device, static_cast<std::uint64_t>(spec.seed));
   setup.devices = spec.devices;
   setup.model = spec.profile == nullptr ? nullptr : &spec.profile->model;
   setup.wait = wait;
-  setup.world.seed = static_cast<std::uint64_t>(spec.seed);
+  setup.world = world->options();
   setup.world.stop = control.stop;
   absl::StatusOr<ExecResult> result =
       Execute(setup, policy.get(), {&source, 1}, recorder, recorder->wants());

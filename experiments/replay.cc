@@ -9,6 +9,7 @@
 #include "experiments/experiment.h"
 #include "experiments/store/log_reader.h"
 #include "experiments/text.h"
+#include "experiments/world_setup.h"
 #include "policies/runtime/digest.h"
 
 namespace schedtwin {
@@ -24,14 +25,13 @@ constexpr char kRunSql[] =
 std::string RunText(const RecordedRun& run) { return Cat("run ", run.id); }
 
 // The device facts and options of the world in which the run was made.
-ReplaySetup SetupOf(const RunSpec& spec) {
+ReplaySetup SetupOf(const RunSpec& spec, const WorldSetup& world) {
   ReplaySetup setup;
   setup.device = spec.device;
   setup.devices = spec.devices;
   if (spec.profile != nullptr) setup.model = &spec.profile->model;
-  setup.world.seed = static_cast<std::uint64_t>(spec.seed);
+  setup.world = world.options();
   setup.measured = spec.world != WorldKind::kSim;
-  setup.world.identify_blocks = setup.measured;
   return setup;
 }
 
@@ -63,7 +63,7 @@ absl::StatusOr<RecordedRun> ReadRecordedRun(Store* store, std::int64_t id) {
   return run;
 }
 
-absl::StatusOr<RunSpec> SpecOf(const RecordedRun& run) {
+absl::StatusOr<RunSpec> SpecOf(const RecordedRun& run, const std::string& results) {
   const auto at = [&](const absl::Status& status) {
     return absl::Status(status.code(), Cat("cannot make the conditions of ", RunText(run),
                                            " again: ", std::string(status.message())));
@@ -76,7 +76,7 @@ absl::StatusOr<RunSpec> SpecOf(const RecordedRun& run) {
     return at(absl::InvalidArgumentError(
         Cat("this program knows no world '", run.world, "'; a newer schedtwin may")));
   }
-  absl::StatusOr<RunSpec> spec = Resolver().Resolve(*experiment, *world);
+  absl::StatusOr<RunSpec> spec = Resolver({}, results).Resolve(*experiment, *world);
   if (!spec.ok()) {
     const bool gone = absl::IsNotFound(spec.status());
     return at(gone ? absl::NotFoundError(Cat(std::string(spec.status().message()),
@@ -111,7 +111,9 @@ absl::StatusOr<RunSpec> SpecOf(const RecordedRun& run) {
 
 absl::StatusOr<ReplayResult> ReplayRun(const RecordedRun& run, const RunSpec& spec, Store* store,
                                        const ReplayControl& control) {
-  ReplaySetup setup = SetupOf(spec);
+  const absl::StatusOr<WorldSetup> world = WorldSetup::Of(spec);
+  if (!world.ok()) return world.status();
+  ReplaySetup setup = SetupOf(spec, *world);
   setup.world.stop = control.stop;
   setup.lines_seen = control.lines_seen;
   const absl::StatusOr<std::unique_ptr<TraceSource>> trace =

@@ -33,8 +33,8 @@ struct RecordedRun {
 absl::StatusOr<RecordedRun> ReadRecordedRun(Store* store, std::int64_t run);
 
 /// The run's experiment, resolved again. Fails when trace, profile or policy library are gone or
-/// are not what they were.
-absl::StatusOr<RunSpec> SpecOf(const RecordedRun& run);
+/// are not what they were. `results` is the file that the run is in.
+absl::StatusOr<RunSpec> SpecOf(const RecordedRun& run, const std::string& results);
 
 struct ReplayControl {
   const std::atomic<bool>* stop = nullptr;           ///< set it, and the replay ends

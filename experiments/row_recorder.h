@@ -21,7 +21,7 @@ namespace schedtwin {
 enum class RecordLevel : std::uint8_t {
   kSummary,   ///< the figures alone
   kRequests,  ///< and one row per request
-  kSteps,     ///< and one row per step
+  kSteps,     ///< and one row per step and operation
   kFull,      ///< and the log of events, decisions and answers
 };
 
@@ -45,7 +45,14 @@ class RowRecorder final : public Recorder {
     Added();
   }
   void OnStep(const StepRecord& record) override {
+    summary_.OnStep(record);
     rows_.steps.push_back(record);
+    Added();
+  }
+  void OnOperation(const OperationRecord& record) override {
+    summary_.OnOperation(record);
+    if (level_ < RecordLevel::kSteps) return;
+    rows_.operations.push_back(record);
     Added();
   }
   void OnLog(const LogRecord& record) override {

@@ -7,7 +7,10 @@
 #include <utility>
 
 #include "exec/cpu_models.h"
+#include "experiments/read_field.h"
 #include "experiments/text.h"
+#include "experiments/world_setup.h"
+#include "policies/api/parameters.h"
 #include "policies/registry.h"
 #include "sim/simulate.h"
 #include "traces/open.h"
@@ -20,78 +23,6 @@ constexpr std::array<std::string_view, 4> kRecordLevels = {"summary", "requests"
 constexpr std::array<std::string_view, 2> kWorlds = {"sim", "cpu"};
 constexpr std::int64_t kMostDevices = 4096;
 constexpr std::int64_t kMostRealDevices = 64;  // each has a thread and weights of its own
-
-absl::Status Invalid(const std::string& message) { return absl::InvalidArgumentError(message); }
-
-/// The same error with the place before it.
-absl::Status At(std::string_view where, const absl::Status& status) {
-  return absl::Status(status.code(), Cat(where, ": ", std::string(status.message())));
-}
-
-std::string_view WhereOf(const Experiment& experiment, std::string_view path,
-                         std::string_view fallback) {
-  const Setting* setting = experiment.Find(path);
-  return setting == nullptr ? fallback : std::string_view(setting->where);
-}
-
-// A list where one value is meant is the commonest mistake; say where lists belong.
-std::string ListHint(std::string_view text) {
-  const bool list =
-      text.find(',') != std::string_view::npos || text.find("..") != std::string_view::npos;
-  return list ? " (lists are for `schedtwin sweep`)" : "";
-}
-
-absl::Status ReadInteger(const Experiment& experiment, std::string_view path, std::int64_t min,
-                         std::int64_t max, std::int64_t* out) {
-  const Setting* setting = experiment.Find(path);
-  if (setting == nullptr) return absl::OkStatus();
-  const std::optional<std::int64_t> value = ParseInteger(setting->text);
-  if (!value.has_value() || *value < min || *value > max) {
-    return Invalid(Cat(setting->where, ": ", path, " cannot be '", setting->text,
-                       "'; it takes an integer from ", min, " to ", max, ListHint(setting->text)));
-  }
-  *out = *value;
-  return absl::OkStatus();
-}
-
-absl::Status ReadDuration(const Experiment& experiment, std::string_view path,
-                          std::optional<Duration>* out) {
-  const Setting* setting = experiment.Find(path);
-  if (setting == nullptr) return absl::OkStatus();
-  Duration value;
-  if (!ParseDuration(setting->text, &value) || value <= Duration()) {
-    return Invalid(
-        Cat(setting->where, ": ", path, " cannot be '", setting->text,
-            "'; it takes a duration above zero with its unit, such as 250us, 10ms, 1.5s or "
-            "2min",
-            ListHint(setting->text)));
-  }
-  *out = value;
-  return absl::OkStatus();
-}
-
-// A target beyond a year is a slip of the unit.
-absl::Status ReadTarget(const Experiment& experiment, std::string_view path,
-                        std::optional<Duration>* out) {
-  constexpr Duration kLongest = Duration::Seconds(365 * 86'400);
-  const absl::Status status = ReadDuration(experiment, path, out);
-  if (!status.ok() || !out->has_value() || **out <= kLongest) return status;
-  const Setting* setting = experiment.Find(path);
-  return Invalid(Cat(setting->where, ": ", path, " cannot be '", setting->text,
-                     "'; a target is at most 365 days (525600min)"));
-}
-
-absl::Status ReadRatio(const Experiment& experiment, std::string_view path, Ratio* out) {
-  const Setting* setting = experiment.Find(path);
-  if (setting == nullptr) return absl::OkStatus();
-  const absl::StatusOr<Ratio> value = ParseRatio(setting->text, Cat(setting->where, ": ", path));
-  if (!value.ok()) {
-    return absl::Status(value.status().code(),
-                        Cat(std::string(value.status().message()), ListHint(setting->text)));
-  }
-  *out = *value;
-  return absl::OkStatus();
-}
 
 absl::Status ReadSeed(const Experiment& experiment, std::int64_t* out) {
   return ReadInteger(experiment, "seed", 0, std::numeric_limits<std::int64_t>::max(), out);
@@ -289,6 +220,12 @@ absl::Status Resolver::ResolveTrace(const Experiment& experiment, RunSpec* spec)
   status = ReadDuration(experiment, "trace.duration", &duration);
   if (!status.ok()) return status;
   if (duration.has_value()) spec->view.duration = *duration;
+  std::optional<Duration> deadline, patience;
+  status = ReadBoundedDuration(experiment, "trace.deadline", &deadline);
+  if (status.ok()) status = ReadBoundedDuration(experiment, "trace.patience", &patience);
+  if (!status.ok()) return status;
+  spec->view.deadline = deadline.value_or(Duration::Infinite());
+  spec->view.patience = patience.value_or(Duration::Infinite());
 
   const std::string source(experiment.TextOr("trace.source", defaults_.trace));
   const std::string format(experiment.TextOr("trace.format", ""));
@@ -305,6 +242,51 @@ absl::Status Resolver::ResolveTrace(const Experiment& experiment, RunSpec* spec)
   }
   spec->trace = trace;
   return absl::OkStatus();
+}
+
+absl::Status Resolver::ResolveDecisionCost(Experiment* experiment, RunOptions* options) {
+  constexpr std::string_view kMeasured = "measured:";
+  const Setting* const setting = experiment->Find("decision_cost");
+  if (setting == nullptr || setting->text == "zero") return absl::OkStatus();
+  if (!setting->text.starts_with(kMeasured)) {
+    const bool parsed = ParseDuration(setting->text, &options->decision_cost);
+    if (parsed && options->decision_cost <= kLongestDuration) return absl::OkStatus();
+    return Invalid(Cat(setting->where, ": decision_cost cannot be '", setting->text,
+                       "'; it is zero, a duration such as 50us, at most 365 days, or measured:RUN",
+                       ListHint(setting->text)));
+  }
+  const std::string run = setting->text.substr(kMeasured.size());
+  auto found = decisions_.find(run);
+  if (found == decisions_.end()) {
+    absl::StatusOr<DecisionsOfRun> read = ReadMeasuredDecisions(results_, run);
+    if (!read.ok()) return At(setting->where, read.status());
+    found = decisions_.emplace(run, *std::move(read)).first;
+  }
+  options->measured_decisions = found->second.decisions;
+  // "latest" is another run tomorrow.
+  const std::string where = setting->where;
+  return experiment->Set("decision_cost", Cat(kMeasured, found->second.run), where);
+}
+
+absl::Status Resolver::ResolveOptions(Experiment* experiment, RunSpec* spec) {
+  const bool real = spec->world != WorldKind::kSim;
+  absl::Status status =
+      ReadRunOptions(*experiment, real, spec->devices, &spec->device, &spec->options);
+  if (status.ok()) status = ResolveDecisionCost(experiment, &spec->options);
+  const Setting* const lengths = experiment->Find("length_predictor");
+  if (!status.ok() || lengths == nullptr) return status;
+  if (spec->device.kind == ModelKind::kOneShot) {
+    return Invalid(Cat(lengths->where, ": ", spec->model,
+                       " answers in one launch, so it has no output lengths to predict"));
+  }
+  const absl::StatusOr<MadeLengthPredictor> made = LengthPredictorOf(*spec);
+  if (!made.ok()) return At(lengths->where, made.status());
+  spec->options.oracle = made->tells_truth;
+  if (!made->tells_truth || spec->options.oracle_granted) return absl::OkStatus();
+  return Invalid(Cat(lengths->where, ": length predictor '", lengths->text,
+                     "' tells policies the true output lengths, which none can know; grant that "
+                     "with --oracle (the run is marked), or use one that errs, such as "
+                     "noisy:sigma=0.5"));
 }
 
 absl::Status Resolver::CheckTogether(const Experiment& experiment, const RunSpec& spec) {
@@ -349,9 +331,9 @@ absl::StatusOr<RunSpec> Resolver::Resolve(const Experiment& experiment, WorldKin
   const std::int64_t most = world == WorldKind::kSim ? kMostDevices : kMostRealDevices;
   absl::Status status = ReadSeed(experiment, &spec.seed);
   if (status.ok()) status = ReadInteger(experiment, "devices", 1, most, &devices);
-  if (status.ok()) status = ReadTarget(experiment, "slo.ttft", &spec.slo.ttft);
-  if (status.ok()) status = ReadTarget(experiment, "slo.tpot", &spec.slo.tpot);
-  if (status.ok()) status = ReadTarget(experiment, "slo.e2e", &spec.slo.e2e);
+  if (status.ok()) status = ReadBoundedDuration(experiment, "slo.ttft", &spec.slo.ttft);
+  if (status.ok()) status = ReadBoundedDuration(experiment, "slo.tpot", &spec.slo.tpot);
+  if (status.ok()) status = ReadBoundedDuration(experiment, "slo.e2e", &spec.slo.e2e);
   if (!status.ok()) return status;
   spec.devices = static_cast<std::uint32_t>(devices);
 
@@ -372,8 +354,10 @@ absl::StatusOr<RunSpec> Resolver::Resolve(const Experiment& experiment, WorldKin
   if (!status.ok()) return status;
   spec.view.as_units = spec.device.kind == ModelKind::kOneShot;
   status = CheckView(experiment, spec);
+  Experiment settled = experiment;
+  if (status.ok()) status = ResolveOptions(&settled, &spec);
   if (!status.ok()) return status;
-  spec.experiment = CompleteText(experiment, spec);
+  spec.experiment = CompleteText(settled, spec);
   return spec;
 }
 

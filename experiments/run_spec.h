@@ -11,12 +11,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "experiments/experiment.h"
 #include "experiments/policy_library.h"
 #include "experiments/row_recorder.h"
+#include "experiments/run_options.h"
 #include "experiments/slo.h"
 #include "experiments/store/store.h"
 #include "policies/api/device.h"
@@ -54,6 +56,7 @@ struct RunSpec {
   std::optional<LibraryFacts> library;  ///< where the policy came from one
   Parameters parameters;
   std::vector<ParameterValue> parameter_values;  ///< the same as text, defaults included
+  RunOptions options;
   Slo slo;
   std::int64_t seed = 1;
   RecordLevel record = RecordLevel::kSummary;
@@ -77,7 +80,9 @@ struct ExperimentDefaults {
 /// was written and how to mend it.
 class Resolver {
  public:
-  explicit Resolver(const ExperimentDefaults& defaults = {}) : defaults_(defaults) {}
+  /// `results` is the file in which the runs are that an experiment names.
+  explicit Resolver(const ExperimentDefaults& defaults = {}, std::string results = "")
+      : defaults_(defaults), results_(std::move(results)) {}
 
   /// Whatever world the experiment names, it is resolved for `world`. REQUIRES: no field holds a
   /// list; that is what TakeAxes is for.
@@ -92,14 +97,18 @@ class Resolver {
   absl::Status ResolveProfile(const Experiment& experiment, RunSpec* spec);
   absl::Status ResolveModel(const Experiment& experiment, RunSpec* spec);
   absl::Status ResolveTrace(const Experiment& experiment, RunSpec* spec);
+  absl::Status ResolveOptions(Experiment* experiment, RunSpec* spec);
+  absl::Status ResolveDecisionCost(Experiment* experiment, RunOptions* options);
   absl::Status CheckTogether(const Experiment& experiment, const RunSpec& spec);
 
   ExperimentDefaults defaults_;
+  std::string results_;
   /// By source and format. Of one that draws only the last seed's is kept.
   std::map<std::string, std::shared_ptr<const Trace>> traces_;
   std::map<std::string, std::int64_t> seeds_;
   std::map<std::string, std::shared_ptr<const LoadedProfile>> profiles_;
-  std::map<std::string, PolicyLibrary> libraries_;  ///< by file as it was named
+  std::map<std::string, PolicyLibrary> libraries_;   ///< by file as it was named
+  std::map<std::string, DecisionsOfRun> decisions_;  ///< by run as it was named
 };
 
 /// The spec's trace; made again, the same, where the spec has let go of it. Any thread.

@@ -11,6 +11,7 @@
 #include "experiments/real_runner.h"
 #include "experiments/spec_source.h"
 #include "experiments/text.h"
+#include "experiments/world_setup.h"
 #include "policies/runtime/digest.h"
 #include "sim/simulate.h"
 
@@ -41,12 +42,14 @@ absl::StatusOr<RunResultData> RunSim(const RunSpec& spec, const RunControl& cont
   absl::StatusOr<SpecSource> opened = SpecSource::Open(spec, control.requests_seen);
   if (!opened.ok()) return opened.status();
   RequestSource* const source = opened->get();
+  const absl::StatusOr<WorldSetup> world = WorldSetup::Of(spec);
+  if (!world.ok()) return world.status();
   const std::unique_ptr<Policy> policy = spec.policy->create(spec.parameters);
   SimSetup setup;
   setup.model = &spec.profile->model;
   setup.device = spec.device;
   setup.devices = spec.devices;
-  setup.world.seed = static_cast<std::uint64_t>(spec.seed);
+  setup.world = world->options();
   setup.world.stop = control.stop;
 
   const double thread_before = ThreadSeconds();
@@ -85,6 +88,7 @@ RunInfo InfoOf(const RunSpec& spec) {
   info.seed = spec.seed;
   info.record = RecordLevelName(spec.record);
   info.slo = spec.slo;
+  info.oracle = spec.options.oracle;
   info.version = Version();
   info.host = HostText();
   info.experiment = spec.experiment;

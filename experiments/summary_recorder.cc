@@ -9,6 +9,7 @@ SummaryRecorder::SummaryRecorder(const Slo& slo, std::size_t expected_requests, 
   e2e_ns_.reserve(expected_requests);
   ttft_ns_.reserve(expected_requests);
   tpot_ns_.reserve(expected_requests);
+  if (real) decision_ns_.reserve(std::size_t{1} << 18);  // costs nothing until it is used
 }
 
 void SummaryRecorder::AddUnserved(EndReason reason) {
@@ -36,6 +37,7 @@ RunMetrics SummaryRecorder::Metrics(Time first_arrival) {
   out.tpot_ms = Summarize(std::span<double>(tpot_ns_), kMsPerNs);
   out.e2e_ms = Summarize(std::span<std::int64_t>(e2e_ns_), kMsPerNs);
   out.lateness_ms = Summarize(std::span<std::int64_t>(lateness_ns_), kMsPerNs);
+  out.decision_us = Summarize(std::span<std::int64_t>(decision_ns_), 1e-3);
   if (!out.first_arrival.infinite()) {
     out.throughput_rps = SummarizeThroughput(end_ns_, out.first_arrival, out.makespan());
   }

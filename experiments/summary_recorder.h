@@ -1,5 +1,6 @@
-// SummaryRecorder: keeps of each request the three latencies and the time of its end, and counts
-// the rest: enough for every figure of RunMetrics, at 32 bytes a request. Used by every run, alone
+// SummaryRecorder: keeps of each request the three latencies and the time of its end, of each step
+// told what its decision took, and counts the rest: enough for every figure of RunMetrics, at 32
+// bytes a request. Used by every run, alone
 // with `--record summary` and inside RowRecorder otherwise. Called from the policy thread of one
 // run; owns what it keeps. Allocates only when its arrays grow.
 #ifndef SCHEDTWIN_EXPERIMENTS_SUMMARY_RECORDER_H_
@@ -29,13 +30,22 @@ class SummaryRecorder final : public Recorder {
     counts_.output_tokens += record.output_tokens;
     counts_.preemptions += record.preemptions;
     counts_.recomputed_tokens += record.recomputed_tokens;
+    counts_.prompt_tokens += record.prompt_tokens;
+    counts_.cached_tokens += record.cached_tokens;
     if (record.reason == EndReason::kCompleted || record.reason == EndReason::kCached) {
       AddCompleted(record);
     } else {
       AddUnserved(record.reason);
     }
   }
-  void OnStep(const StepRecord&) override {}
+  void OnStep(const StepRecord& record) override {
+    if (record.decision_ns >= 0) decision_ns_.push_back(record.decision_ns);
+  }
+  void OnOperation(const OperationRecord& record) override {
+    OperationCount& count = counts_.operations[record.kind];
+    ++(record.ok ? count.done : count.undone);
+    if (record.ok) count.bytes += static_cast<std::int64_t>(record.bytes);
+  }
   void OnLog(const LogRecord&) override {}
   void OnNote(Time, std::string_view) override {}
 
@@ -63,7 +73,7 @@ class SummaryRecorder final : public Recorder {
   Slo slo_;
   bool real_;
   RunMetrics counts_;  ///< its distributions are filled by Metrics
-  std::vector<std::int64_t> end_ns_, e2e_ns_, ttft_ns_, lateness_ns_;
+  std::vector<std::int64_t> end_ns_, e2e_ns_, ttft_ns_, lateness_ns_, decision_ns_;
   std::vector<double> tpot_ns_;
 };
 

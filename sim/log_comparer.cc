@@ -42,6 +42,7 @@ void LogComparer::OnLog(const LogRecord& line) {
     return;
   }
   before_[lines_ % kLinesBefore] = *recorded;
+  if (line.kind == static_cast<std::uint8_t>(LineKind::kEvent)) event_ = line;
   ++lines_;
   decisions_ += IsWholeDecision(line);
   ahead_.pop_front();
@@ -52,6 +53,7 @@ void LogComparer::OnLog(const LogRecord& line) {
 void LogComparer::Diverge(const LogRecord* replayed) {
   if (divergence_.has_value()) return;
   Divergence& divergence = divergence_.emplace();
+  divergence.event = event_;
   for (std::uint64_t i = lines_ - std::min<std::uint64_t>(lines_, kLinesBefore); i < lines_; ++i) {
     divergence.before.push_back(before_[i % kLinesBefore]);
   }

@@ -55,6 +55,7 @@ class LogComparer final : public Recorder {
   std::atomic<std::uint64_t>* lines_seen_;
   std::deque<LogRecord> ahead_;  ///< read and not compared yet
   std::array<LogRecord, kLinesBefore> before_;
+  std::optional<LogRecord> event_;  ///< the last that was equal
   std::uint64_t lines_ = 0;
   std::uint64_t decisions_ = 0;
   std::optional<Divergence> divergence_;

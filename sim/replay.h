@@ -51,6 +51,7 @@ struct ReplaySetup {
 /// with what comes after it.
 struct Divergence {
   std::vector<LogRecord> before;    ///< the last lines that were equal
+  std::optional<LogRecord> event;   ///< the last event of all before: what led to this
   std::vector<LogRecord> recorded;  ///< empty: the log had ended
   std::vector<LogRecord> replayed;  ///< empty: the new run wrote no line where one was recorded
 };

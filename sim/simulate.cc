@@ -1,5 +1,6 @@
 #include "sim/simulate.h"
 
+#include <cstdint>
 #include <deque>
 #include <string>
 #include <vector>
@@ -10,6 +11,14 @@
 
 namespace schedtwin {
 
+namespace {
+
+Link LinkOf(const ProfileLink& link) {
+  return {Duration::Nanos(static_cast<std::int64_t>(link.latency_ns)), link.bytes_per_second};
+}
+
+}  // namespace
+
 DeviceInfo DeviceInfoOf(const Profile& profile) {
   DeviceInfo info;
   info.name = profile.device;
@@ -18,7 +27,12 @@ DeviceInfo DeviceInfoOf(const Profile& profile) {
   info.max_model_len_tokens = profile.max_model_len_tokens;
   info.total_blocks = profile.kv_blocks;
   info.block_tokens = profile.block_tokens;
-  if (profile.kind == ModelKind::kDecoder) info.layers = profile.layers;
+  info.block_bytes = profile.block_bytes;
+  info.host_blocks = profile.host_blocks;
+  if (profile.layers > 0) info.layers = profile.layers;
+  info.host_link = LinkOf(profile.host_link);
+  info.peer_link = LinkOf(profile.peer_link);
+  info.load_link = LinkOf(profile.load_link);
   return info;
 }
 

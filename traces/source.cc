@@ -79,6 +79,12 @@ std::vector<std::string> TraceSource::transforms() const {
   if (options_.duration != Duration::Infinite()) {
     list.push_back("duration=" + std::to_string(options_.duration.ns()) + "ns");
   }
+  if (options_.deadline != Duration::Infinite()) {
+    list.push_back("deadline=" + std::to_string(options_.deadline.ns()) + "ns");
+  }
+  if (options_.patience != Duration::Infinite()) {
+    list.push_back("patience=" + std::to_string(options_.patience.ns()) + "ns");
+  }
   if (as_units_) list.emplace_back("as_units");
   return list;
 }

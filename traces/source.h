@@ -29,6 +29,8 @@ struct TraceSourceOptions {
   Ratio length_scale;  ///< X: tokens' = round(tokens * X), halves up, at least 1
   std::uint64_t limit = kNoLimit;            ///< only the first N requests
   Duration duration = Duration::Infinite();  ///< only arrival' < D, that is, after rate scaling
+  Duration deadline = Duration::Infinite();  ///< of each request, after its arrival
+  Duration patience = Duration::Infinite();  ///< of each client, after its request's arrival
   /// For one-shot models: tokens are 0 and only arrivals and units count.
   bool as_units = false;
 };
@@ -63,6 +65,8 @@ class TraceSource final : public RequestSource {
     RequestSpec spec;
     spec.arrival = Time::Nanos(time_.is_one() ? row.arrival_ns : time_.Floor(row.arrival_ns));
     spec.units = row.units;
+    if (options_.deadline != Duration::Infinite()) spec.deadline = spec.arrival + options_.deadline;
+    if (options_.patience != Duration::Infinite()) spec.leaves = spec.arrival + options_.patience;
     if (!as_units_) {
       spec.prompt_tokens = Length(row.prompt_tokens);
       spec.output_tokens = Length(row.output_tokens);

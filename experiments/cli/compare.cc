@@ -50,7 +50,8 @@ Json ComparisonJson(const Comparison& comparison) {
   return {{"run_a", comparison.run_a},
           {"run_b", comparison.run_b},
           {"metrics", std::move(metrics)},
-          {"differing", std::move(conditions)}};
+          {"differing", std::move(conditions)},
+          {"no_effect", comparison.no_effect}};
 }
 
 std::string ComparisonText(const Comparison& comparison) {
@@ -66,6 +67,9 @@ std::string ComparisonText(const Comparison& comparison) {
     last = figure.name;
   }
   std::string out = figures.Text();
+  if (comparison.no_effect) {
+    out += "\nno effect: the same happened to every request in both\n";
+  }
   if (comparison.differing.empty()) return out + "\nthe two ran under the same conditions\n";
   Table conditions({{"differing", kLeft}, {a, kLeft}, {b, kLeft}});
   for (const ComparedCondition& condition : comparison.differing) {

@@ -55,7 +55,7 @@ absl::Status RunExec(const Flags& flags) {
   constexpr std::string_view kWaits[] = {"sleep", "spin"};
   const absl::StatusOr<std::string> world = OneOf(*experiment, "world", "cpu", kRealWorlds);
   if (!world.ok()) return world.status();
-  Resolver resolver;
+  Resolver resolver({}, flags.value_or("db", kDefaultDb));
   absl::StatusOr<RunSpec> spec = resolver.Resolve(*experiment, *FindWorld(*world));
   if (!spec.ok()) return spec.status();
   const absl::StatusOr<std::string> wait =

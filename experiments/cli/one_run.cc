@@ -18,6 +18,8 @@
 namespace schedtwin::cli {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 // The open run of this process; removed on the way out unless it was published.
 class OpenRun {
  public:
@@ -78,27 +80,75 @@ std::string CompareHint(Store* store, const std::string& db) {
              "` compares it with the run before");
 }
 
+struct StoredRun {
+  std::int64_t id = 0;
+  RunInfo info;
+  RunOutcome outcome;
+};
+
+absl::StatusOr<StoredRun> RunAndStore(const RunSpec& spec, const RunFunction& run_function,
+                                      Store* store) {
+  StoredRun stored;
+  stored.info = InfoOf(spec);
+  const absl::StatusOr<std::int64_t> id = store->BeginRun(stored.info);
+  if (!id.ok()) return id.status();
+  stored.id = *id;
+  OpenRun run(store, *id);
+  absl::StatusOr<RunOutcome> outcome = RunAndPublish(spec, run_function, store, &run);
+  if (!outcome.ok()) return outcome.status();
+  outcome->process_s = ProcessSeconds();
+  stored.outcome = *std::move(outcome);
+  return stored;
+}
+
+Json JsonOf(const StoredRun& run) { return RunJson(run.id, run.info, run.outcome); }
+std::string TextOf(const StoredRun& run) { return RunText(run.id, run.info, run.outcome); }
+
+absl::Status Finished(const StoredRun& run) {
+  if (run.outcome.result == "finished") return absl::OkStatus();
+  return absl::AbortedError(
+      Cat("run ", run.id, " ", run.outcome.result, ": ", run.outcome.result_detail));
+}
+
 }  // namespace
 
 absl::Status RunOne(const Flags& flags, const RunSpec& spec, const RunFunction& run_function) {
   const std::string db = flags.value_or("db", kDefaultDb);
   const absl::StatusOr<std::unique_ptr<Store>> store = Store::OpenForWriting(db);
   if (!store.ok()) return store.status();
-  const RunInfo info = InfoOf(spec);
-  const absl::StatusOr<std::int64_t> id = (*store)->BeginRun(info);
-  if (!id.ok()) return id.status();
-  OpenRun run(store->get(), *id);
-  absl::StatusOr<RunOutcome> outcome = RunAndPublish(spec, run_function, store->get(), &run);
-  if (!outcome.ok()) return outcome.status();
-  outcome->process_s = ProcessSeconds();
+  const absl::StatusOr<StoredRun> run = RunAndStore(spec, run_function, store->get());
+  if (!run.ok()) return run.status();
   if (flags.given("json")) {
-    PrintJson(RunJson(*id, info, *outcome));
+    PrintJson(JsonOf(*run));
   } else {
-    Print(RunText(*id, info, *outcome));
+    Print(TextOf(*run));
     Print(Cat("  stored in ", db, CompareHint(store->get(), db), "\n"));
   }
-  if (outcome->result == "finished") return absl::OkStatus();
-  return absl::AbortedError(Cat("run ", *id, " ", outcome->result, ": ", outcome->result_detail));
+  return Finished(*run);
+}
+
+absl::Status RunWithBaseline(const Flags& flags, const RunSpec& spec, const RunSpec& baseline,
+                             const RunFunction& run_function) {
+  const std::string db = flags.value_or("db", kDefaultDb);
+  const absl::StatusOr<std::unique_ptr<Store>> store = Store::OpenForWriting(db);
+  if (!store.ok()) return store.status();
+  const absl::StatusOr<StoredRun> run = RunAndStore(spec, run_function, store->get());
+  if (!run.ok()) return run.status();
+  const absl::StatusOr<StoredRun> base = RunAndStore(baseline, run_function, store->get());
+  if (!base.ok()) return base.status();
+  const bool no_effect = run->outcome.outcome_digest == base->outcome.outcome_digest;
+  if (flags.given("json")) {
+    Json json = JsonOf(*run);
+    json["baseline"] = JsonOf(*base);
+    json["no_effect"] = no_effect;
+    PrintJson(json);
+  } else {
+    Print(Cat(TextOf(*run), "baseline ", TextOf(*base)));
+    if (no_effect) Print(Cat("  no effect: the outcome is that of ", base->info.policy, "\n"));
+    Print(Cat("  stored in ", db, CompareHint(store->get(), db), "\n"));
+  }
+  const absl::Status finished = Finished(*run);
+  return finished.ok() ? Finished(*base) : finished;
 }
 
 }  // namespace schedtwin::cli

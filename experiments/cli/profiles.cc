@@ -31,6 +31,12 @@ Flags ProfilesFlags() {
   return flags;
 }
 
+// Null: there is no such way.
+Json LinkJson(const ProfileLink& link) {
+  if (link.bytes_per_second == 0) return nullptr;
+  return {{"latency_ns", link.latency_ns}, {"bytes_per_second", link.bytes_per_second}};
+}
+
 Json ProfileJson(const Profile& profile) {
   Json sources = Json::array();
   for (const ProfileSource& source : profile.sources) {
@@ -48,6 +54,13 @@ Json ProfileJson(const Profile& profile) {
           {"hash", DigestText(profile.hash)},
           {"kv_blocks", profile.kv_blocks},
           {"block_tokens", profile.block_tokens},
+          {"block_bytes", profile.block_bytes},
+          {"host_blocks", profile.host_blocks},
+          {"weights_bytes", profile.weights_bytes},
+          {"links",
+           {{"host", LinkJson(profile.host_link)},
+            {"peer", LinkJson(profile.peer_link)},
+            {"load", LinkJson(profile.load_link)}}},
           {"max_model_len_tokens", profile.max_model_len_tokens},
           {"max_sequences", profile.max_sequences},
           {"max_units", profile.max_units},
@@ -69,12 +82,23 @@ std::string ProfileText(const Profile& profile) {
           ModelKindName(profile.kind), "), ", profile.precision, "\ndevice:    ", profile.device,
           "\nhash:      ", DigestText(profile.hash), "\n");
   if (profile.kind == ModelKind::kDecoder) {
-    out += Cat("memory:    ", profile.kv_blocks, " KV blocks of ", profile.block_tokens,
-               " tokens\nlimits:    ", LimitText(profile.max_model_len_tokens, "tokens"),
+    out += Cat("memory:    ", profile.kv_blocks, " KV blocks of ", profile.block_tokens, " tokens",
+               profile.host_blocks > 0 ? Cat(", ", profile.host_blocks, " on the host") : "",
+               "\nlimits:    ", LimitText(profile.max_model_len_tokens, "tokens"),
                " of prompt and output, ", LimitText(profile.max_sequences, "requests"),
                " in one step\n");
   } else {
     out += Cat("limits:    ", LimitText(profile.max_units, "units"), " in one launch\n");
+  }
+  const std::pair<const char*, const ProfileLink*> links[] = {
+      {"to the host", &profile.host_link},
+      {"between devices", &profile.peer_link},
+      {"for loads", &profile.load_link}};
+  for (const auto& [what, link] : links) {
+    if (link->bytes_per_second == 0) continue;
+    out += Cat("link:      ", Compact(static_cast<double>(link->bytes_per_second) / 1e9), " GB/s ",
+               what, ", ", Compact(static_cast<double>(link->latency_ns) / 1e3),
+               " us to the first byte\n");
   }
   out += Cat("overhead:  ", Compact(profile.host_overhead_ns / 1e6), " ms of host time per step\n");
   if (!profile.fit.empty()) {

@@ -66,6 +66,7 @@ Json DivergenceJson(const ReplayReport& report) {
   return {{"line", report.lines},
           {"recorded", FirstJson(divergence.recorded)},
           {"replayed", FirstJson(divergence.replayed)},
+          {"event", divergence.event.has_value() ? LineJson(*divergence.event) : Json(nullptr)},
           {"before", LinesJson(divergence.before)}};
 }
 
@@ -94,6 +95,10 @@ std::string DivergenceText(const ReplayReport& report) {
   AddLines("recorded", divergence.recorded, &table);
   AddLines("replayed", divergence.replayed, &table);
   std::string out = Cat("  they part at line ", report.lines, ":\n", table.Text(4));
+  if (divergence.event.has_value()) {
+    out += Cat("  the event before it, at ", LineTimeText(*divergence.event), ": ",
+               LineText(*divergence.event), "\n");
+  }
   if (divergence.recorded.empty()) out += "  the recorded log ends here; the policy goes on\n";
   if (divergence.replayed.empty() && !divergence.recorded.empty()) {
     out += "  the policy does nothing more here\n";
@@ -132,13 +137,14 @@ absl::Status Verdict(const RecordedRun& run, const ReplayResult& result) {
 }
 
 absl::Status RunReplay(const Flags& flags) {
-  const auto store = Store::OpenForReading(flags.value_or("db", kDefaultDb));
+  const std::string db = flags.value_or("db", kDefaultDb);
+  const auto store = Store::OpenForReading(db);
   if (!store.ok()) return store.status();
   const absl::StatusOr<std::int64_t> id = (*store)->Resolve(flags.arguments()[0]);
   if (!id.ok()) return id.status();
   const absl::StatusOr<RecordedRun> run = ReadRecordedRun(store->get(), *id);
   if (!run.ok()) return run.status();
-  const absl::StatusOr<RunSpec> spec = SpecOf(*run);
+  const absl::StatusOr<RunSpec> spec = SpecOf(*run, db);
   if (!spec.ok()) return spec.status();
   if (run->version != Version()) {
     PrintNote(Cat("run ", run->id, " was made by schedtwin ", run->version, ", this is ", Version(),

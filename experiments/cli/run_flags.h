@@ -26,6 +26,9 @@ void AddJsonFlag(Flags* flags);
 
 /// The experiment file, if one is given as the first argument, overridden by the flags.
 absl::StatusOr<Experiment> ReadExperiment(const Flags& flags);
+/// --baseline: the experiment that became `spec`, with another policy. REQUIRES: it is given.
+absl::StatusOr<Experiment> BaselineOf(const Flags& flags, const Experiment& experiment,
+                                      const RunSpec& spec);
 /// Only the trace's flags.
 absl::Status ApplyTraceFlags(const Flags& flags, Experiment* experiment);
 

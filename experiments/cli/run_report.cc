@@ -62,6 +62,48 @@ std::string CountsText(const RunOutcome& outcome) {
   return out;
 }
 
+// "40 swap_out (80 MB), 2 swap_in undone".
+std::string OperationsText(const RunMetrics& metrics) {
+  std::string out;
+  const auto add = [&](const std::string& text) { out += Cat(out.empty() ? "" : ", ", text); };
+  for (std::size_t kind = 0; kind < kOperationKinds; ++kind) {
+    const OperationCount& count = metrics.operations[kind];
+    const std::string_view name = kOperationNames[kind];
+    const double megabytes = static_cast<double>(count.bytes) / 1e6;
+    if (count.done > 0) add(Cat(count.done, " ", name, " (", Compact(megabytes), " MB)"));
+    if (count.undone > 0) add(Cat(count.undone, " ", name, " undone"));
+  }
+  return out;
+}
+
+// What runs without such things do not speak of, a line each.
+std::string ExtrasText(const RunMetrics& metrics) {
+  std::string out;
+  if (const std::optional<double> ratio = metrics.prefix_hit_ratio(); ratio.has_value()) {
+    out += Cat("  prefix cache: ", Fixed(*ratio * 100, 1), "% of ", metrics.prompt_tokens,
+               " prompt tokens were found\n");
+  }
+  if (const std::string operations = OperationsText(metrics); !operations.empty()) {
+    out += Cat("  operations: ", operations, "\n");
+  }
+  if (const auto& decision = metrics.decision_us; decision.has_value()) {
+    out += Cat("  decisions: p50 ", Compact(decision->p50), " us, p99 ", Compact(decision->p99),
+               " us (", decision->count, ")\n");
+  }
+  return out;
+}
+
+Json OperationsJson(const RunMetrics& metrics) {
+  Json out = Json::object();
+  for (std::size_t kind = 0; kind < kOperationKinds; ++kind) {
+    const OperationCount& count = metrics.operations[kind];
+    if (count.done == 0 && count.undone == 0) continue;
+    out[std::string(kOperationNames[kind])] = {
+        {"done", count.done}, {"undone", count.undone}, {"bytes", count.bytes}};
+  }
+  return out;
+}
+
 Json LibraryJson(const std::optional<LibraryFacts>& library) {
   if (!library.has_value()) return nullptr;
   return {{"file", library->file}, {"hash", library->hash}};
@@ -135,6 +177,12 @@ Json RunJson(std::int64_t run, const RunInfo& info, const RunOutcome& outcome) {
           {"trace_transforms", info.trace_transforms},
           {"seed", info.seed},
           {"lateness_ms", DistributionJson(m.lateness_ms)},
+          {"oracle", info.oracle},
+          {"prompt_tokens", m.prompt_tokens},
+          {"cached_tokens", m.cached_tokens},
+          {"prefix_hit_ratio", NumberJson(m.prefix_hit_ratio())},
+          {"operations", OperationsJson(m)},
+          {"decision_us", DistributionJson(m.decision_us)},
           {"execution", std::move(execution)}};
 }
 
@@ -155,6 +203,8 @@ std::string RunText(std::int64_t run, const RunInfo& info, const RunOutcome& out
   out += Cat(" over ", Compact(MakespanSeconds(m)), " s\n");
   out += Cat("  ", outcome.events, " events, ", outcome.steps, " steps in ",
              Compact(outcome.wall_s), " s of wall time\n");
+  out += ExtrasText(m);
+  if (info.oracle) out += "  oracle: the policy was told true output lengths\n";
   if (const auto& facts = outcome.execution; facts.has_value()) {
     out += Cat("  ", facts->backend, "; the policy thread used ", Compact(facts->policy_thread_s),
                " s of CPU time (wait: ", facts->wait, ")\n");

@@ -19,19 +19,29 @@ Flags SimFlags() {
        "ttft=1s,tpot=50ms",
        "schedtwin sim --policy dynamic_batch --profile resnet50-t4 --trace synth:poisson:rate=200 "
        "\\",
-       "    --set policy.max_queue_delay=5ms", "schedtwin sim burst.textproto --seed 7 --json"});
+       "    --set policy.max_queue_delay=5ms", "schedtwin sim burst.textproto --seed 7 --json",
+       "schedtwin sim --prefix-cache --baseline 'vllm_v1 max_num_seqs=64'",
+       "schedtwin sim --devices 4 --fault '1@60s-90s;2@70s,loses' --report-interval 100ms"});
   flags.Arguments(0, 1);
   AddRunFlags(&flags, ExperimentDefaults().record);
+  flags.Value("baseline", "'POLICY [PARAM=VALUE,...]'",
+              "run this policy under the same conditions, too, and say whether the first has had "
+              "any effect");
   return flags;
 }
 
 absl::Status RunSimCommand(const Flags& flags) {
   const absl::StatusOr<Experiment> experiment = ReadExperiment(flags);
   if (!experiment.ok()) return experiment.status();
-  Resolver resolver;
+  Resolver resolver({}, flags.value_or("db", kDefaultDb));
   const absl::StatusOr<RunSpec> spec = resolver.Resolve(*experiment);
   if (!spec.ok()) return spec.status();
-  return RunOne(flags, *spec, RunSim);
+  if (!flags.given("baseline")) return RunOne(flags, *spec, RunSim);
+  const absl::StatusOr<Experiment> other = BaselineOf(flags, *experiment, *spec);
+  if (!other.ok()) return other.status();
+  const absl::StatusOr<RunSpec> baseline = resolver.Resolve(*other);
+  if (!baseline.ok()) return baseline.status();
+  return RunWithBaseline(flags, *spec, *baseline, RunSim);
 }
 
 }  // namespace

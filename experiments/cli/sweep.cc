@@ -141,13 +141,13 @@ absl::Status RunSweepCommand(const Flags& flags) {
   const absl::StatusOr<unsigned> jobs = ReadJobs(flags);
   if (!jobs.ok()) return jobs.status();
   result.jobs = *jobs;
-  Resolver resolver({.record = kDefaultRecord});
+  const std::string db = flags.value_or("db", kDefaultDb);
+  Resolver resolver({.record = kDefaultRecord}, db);
   const absl::StatusOr<std::vector<SweepPoint>> points =
       ExpandPoints(*experiment, *axes, &resolver);
   if (!points.ok()) return points.status();
   result.axes = *std::move(axes);
 
-  const std::string db = flags.value_or("db", kDefaultDb);
   const absl::StatusOr<std::unique_ptr<Store>> store = Store::OpenForWriting(db);
   if (!store.ok()) return store.status();
   const absl::StatusOr<std::int64_t> sweep = (*store)->AddSweep(

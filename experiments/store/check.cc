@@ -43,6 +43,9 @@ constexpr const char* kRules[] = {
     "SELECT 'run ' || run_id || ': step ' || sequence || ' ends before it starts' FROM steps"
     " WHERE end_ns < start_ns",
 
+    "SELECT 'run ' || run_id || ': operation ' || sequence || ' ends before it starts' FROM "
+    "operations WHERE end_ns < start_ns",
+
     // Of a run that did not finish, the first to arrive may have no row.
     "SELECT 'run ' || r.id || ': first_arrival_ns or last_end_ns is not that of its requests'"
     " FROM published_runs r JOIN requests q ON q.run_id = r.id"

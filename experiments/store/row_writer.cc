@@ -13,6 +13,11 @@ std::optional<std::int64_t> Measured(std::int64_t ns) {
   return ns < 0 ? std::nullopt : std::optional<std::int64_t>(ns);
 }
 
+template <class Id>
+std::optional<std::int64_t> Known(Id id) {
+  return id.valid() ? std::optional<std::int64_t>(id.value) : std::nullopt;
+}
+
 // SQLite's integers are signed; the bits stay the same.
 std::int64_t Bits(std::uint64_t word) { return static_cast<std::int64_t>(word); }
 
@@ -21,6 +26,7 @@ std::int64_t Bits(std::uint64_t word) { return static_cast<std::int64_t>(word); 
 void RowBuffer::Clear() {
   requests.clear();
   steps.clear();
+  operations.clear();
   log.clear();
   notes.clear();
 }
@@ -35,10 +41,12 @@ absl::StatusOr<RowWriter> RowWriter::Create(Database& database, std::int64_t run
   } statements[] = {
       {&writer.request_,
        "INSERT INTO requests VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "
-       "?12, ?13, ?14, ?15, ?16, ?17, ?18)"},
+       "?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)"},
       {&writer.step_,
        "INSERT INTO steps VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, "
-       "?13, ?14, ?15)"},
+       "?13, ?14, ?15, ?16)"},
+      {&writer.operation_,
+       "INSERT INTO operations VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"},
       {&writer.log_, "INSERT INTO log VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"},
       {&writer.note_, "INSERT INTO notes VALUES (?1, ?2, ?3, ?4)"},
   };
@@ -62,6 +70,10 @@ absl::Status RowWriter::Write(const RowBuffer& rows) {
     const absl::Status status = WriteStep(record);
     if (!status.ok()) return status;
   }
+  for (const OperationRecord& record : rows.operations) {
+    const absl::Status status = WriteOperation(record);
+    if (!status.ok()) return status;
+  }
   for (const LogRecord& record : rows.log) {
     const absl::Status status = WriteLog(record);
     if (!status.ok()) return status;
@@ -74,13 +86,10 @@ absl::Status RowWriter::Write(const RowBuffer& rows) {
 }
 
 absl::Status RowWriter::WriteRequest(const RequestRecord& r) {
-  request_.Bind(2, std::int64_t{r.id.value}).Bind(3, static_cast<std::int64_t>(r.reason));
-  if (r.device.valid()) {
-    request_.Bind(4, std::int64_t{r.device.value});
-  } else {
-    request_.BindNull(4);
-  }
-  request_.Bind(5, std::int64_t{r.prompt_tokens})
+  request_.Bind(2, std::int64_t{r.id.value})
+      .Bind(3, static_cast<std::int64_t>(r.reason))
+      .Bind(4, Known(r.device))
+      .Bind(5, std::int64_t{r.prompt_tokens})
       .Bind(6, std::int64_t{r.output_tokens})
       .Bind(7, std::int64_t{r.units})
       .Bind(8, std::int64_t{r.tenant})
@@ -93,7 +102,8 @@ absl::Status RowWriter::WriteRequest(const RequestRecord& r) {
       .Bind(15, Nanos(r.first_start))
       .Bind(16, Nanos(r.first_token))
       .Bind(17, Nanos(r.last_token))
-      .Bind(18, r.end.ns());
+      .Bind(18, r.end.ns())
+      .Bind(19, std::int64_t{r.cached_tokens});
   return request_.Run();
 }
 
@@ -111,8 +121,25 @@ absl::Status RowWriter::WriteStep(const StepRecord& s) {
       .Bind(12, Bits(s.decode_context_tokens))
       .Bind(13, std::int64_t{s.free_blocks})
       .Bind(14, Measured(s.predicted_ns))
-      .Bind(15, Measured(s.compute_ns));
+      .Bind(15, Measured(s.compute_ns))
+      .Bind(16, Measured(s.decision_ns));
   return step_.Run();
+}
+
+absl::Status RowWriter::WriteOperation(const OperationRecord& o) {
+  operation_.Bind(2, operations_++)
+      .Bind(3, std::int64_t{o.kind})
+      .Bind(4, Bits(o.id.word()))
+      .Bind(5, Known(o.request))
+      .Bind(6, Known(o.model))
+      .Bind(7, Known(o.from))
+      .Bind(8, Known(o.to))
+      .Bind(9, Bits(o.bytes))
+      .Bind(10, std::int64_t{o.ok})
+      .Bind(11, o.asked.ns())
+      .Bind(12, o.start.ns())
+      .Bind(13, o.end.ns());
+  return operation_.Run();
 }
 
 absl::Status RowWriter::WriteLog(const LogRecord& l) {

@@ -26,10 +26,13 @@ struct NoteRecord {
 struct RowBuffer {
   std::vector<RequestRecord> requests;
   std::vector<StepRecord> steps;
+  std::vector<OperationRecord> operations;
   std::vector<LogRecord> log;
   std::vector<NoteRecord> notes;
 
-  std::size_t size() const { return requests.size() + steps.size() + log.size() + notes.size(); }
+  std::size_t size() const {
+    return requests.size() + steps.size() + operations.size() + log.size() + notes.size();
+  }
   void Clear();
 };
 
@@ -44,13 +47,14 @@ class RowWriter {
   RowWriter() = default;
   absl::Status WriteRequest(const RequestRecord& record);
   absl::Status WriteStep(const StepRecord& record);
+  absl::Status WriteOperation(const OperationRecord& record);
   absl::Status WriteLog(const LogRecord& record);
   absl::Status WriteNote(const NoteRecord& record);
 
   Database* database_ = nullptr;
   std::int64_t run_ = 0;
-  std::int64_t steps_ = 0, notes_ = 0;  ///< sequence numbers of the next rows
-  Statement request_, step_, log_, note_;
+  std::int64_t steps_ = 0, operations_ = 0, notes_ = 0;  ///< sequence numbers of the next rows
+  Statement request_, step_, operation_, log_, note_;
 };
 
 }  // namespace schedtwin

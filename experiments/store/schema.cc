@@ -238,8 +238,54 @@ CREATE VIEW published_policy_libraries AS
   SELECT l.* FROM policy_libraries l JOIN published_runs r ON r.id = l.run_id;
 )sql";
 
-constexpr std::array<Migration, 3> kMigrations = {
-    {{1, kVersion1Tables}, {2, kVersion2Tables}, {3, kVersion3Tables}}};
+// What takes time and is no step; the prefix cache; what decisions take. Older runs had none of
+// these.
+constexpr char kVersion4Tables[] = R"sql(
+ALTER TABLE requests ADD COLUMN cached_tokens INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE steps ADD COLUMN decision_ns INTEGER;
+
+CREATE TABLE operation_kinds (code INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+INSERT INTO operation_kinds VALUES (0, 'swap_out'), (1, 'swap_in'), (2, 'transfer'), (3, 'stage'),
+  (4, 'load'), (5, 'unload');
+
+CREATE TABLE operations (
+  run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+  sequence INTEGER NOT NULL,           -- from 0, in the order in which operations ended
+  kind INTEGER NOT NULL REFERENCES operation_kinds (code),
+  operation INTEGER NOT NULL,
+  request_id INTEGER,
+  model INTEGER,
+  from_device INTEGER,
+  to_device INTEGER,
+  bytes INTEGER NOT NULL,
+  ok INTEGER NOT NULL CHECK (ok IN (0, 1)),
+  asked_ns INTEGER NOT NULL,
+  start_ns INTEGER NOT NULL,
+  end_ns INTEGER NOT NULL,
+  PRIMARY KEY (run_id, sequence)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW published_operations AS
+  SELECT o.run_id, o.sequence, k.name AS kind, o.operation, o.request_id, o.model, o.from_device,
+    o.to_device, o.bytes, o.ok, o.asked_ns, o.start_ns, o.end_ns
+  FROM operations o JOIN published_runs r ON r.id = o.run_id JOIN operation_kinds k
+    ON k.code = o.kind;
+
+DROP VIEW published_requests;
+CREATE VIEW published_requests AS
+  SELECT q.run_id, q.request_id, e.name AS reason, q.reason IN (0, 5) AS completed, q.device,
+    q.prompt_tokens, q.output_tokens, q.units, q.tenant, q.class, q.priority, q.preemptions,
+    q.recomputed_tokens, q.cached_tokens, q.arrival_ns, q.admitted_ns, q.first_start_ns,
+    q.first_token_ns, q.last_token_ns, q.end_ns,
+    CASE WHEN q.output_tokens >= 1 THEN q.first_token_ns - q.arrival_ns END AS ttft_ns,
+    CASE WHEN q.output_tokens >= 2
+      THEN CAST(q.last_token_ns - q.first_token_ns AS REAL) / (q.output_tokens - 1) END AS tpot_ns,
+    q.end_ns - q.arrival_ns AS e2e_ns
+  FROM requests q JOIN published_runs r ON r.id = q.run_id JOIN end_reasons e ON e.code = q.reason;
+)sql";
+
+constexpr std::array<Migration, 4> kMigrations = {
+    {{1, kVersion1Tables}, {2, kVersion2Tables}, {3, kVersion3Tables}, {4, kVersion4Tables}}};
 
 struct Header {
   std::int64_t application_id = 0;

@@ -220,6 +220,37 @@ absl::Status CheckPrefill(const PrefillTable& table) {
   return absl::OkStatus();
 }
 
+absl::Status CheckLink(const char* name, const ProfileLink& link) {
+  if (link == ProfileLink{}) return absl::OkStatus();
+  if (link.bytes_per_second == 0) {
+    return Wrong("links.", name,
+                 ".bytes_per_second is missing; leave out a link that is not there");
+  }
+  if (link.latency_ns > static_cast<std::uint64_t>(kMostNs)) {
+    return Wrong("links.", name, ".latency_ns is ", link.latency_ns, "; it must be at most 1e15");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLinks(const Profile& profile) {
+  absl::Status status = CheckLink("host", profile.host_link);
+  if (status.ok()) status = CheckLink("peer", profile.peer_link);
+  if (status.ok()) status = CheckLink("load", profile.load_link);
+  if (!status.ok()) return status;
+  const bool moves_kv = profile.host_link != ProfileLink{} || profile.peer_link != ProfileLink{};
+  if (profile.kind != ModelKind::kDecoder) {
+    return moves_kv ? Wrong("links.host and links.peer move KV blocks: they are for decoders only")
+                    : absl::OkStatus();
+  }
+  if (moves_kv && profile.block_bytes == 0) {
+    return Wrong("memory.block_bytes is missing; links.host and links.peer need it");
+  }
+  if (profile.host_blocks > 0 && profile.host_link == ProfileLink{}) {
+    return Wrong("links.host is missing; memory.host_blocks are reached by it");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckDecoder(const Profile& profile) {
   if (profile.layers == 0) return Wrong("layers is missing; a decoder has at least 1");
   if (profile.layers > kMostLayers) {
@@ -301,6 +332,8 @@ void FillOneShot(const proto::OneShot& in, Profile* out) {
   for (const auto& point : in.point()) out->steps.push_back({point.units(), point.step_ns()});
 }
 
+ProfileLink FromProto(const proto::Link& in) { return {in.latency_ns(), in.bytes_per_second()}; }
+
 absl::StatusOr<Profile> FromProto(const proto::DeviceProfile& in) {
   absl::Status status = CheckKindFields(in);
   if (!status.ok()) return status;
@@ -316,6 +349,12 @@ absl::StatusOr<Profile> FromProto(const proto::DeviceProfile& in) {
   out.max_units = in.limits().max_units();
   out.kv_blocks = in.memory().kv_blocks();
   out.block_tokens = in.memory().block_tokens();
+  out.block_bytes = in.memory().block_bytes();
+  out.host_blocks = in.memory().host_blocks();
+  out.weights_bytes = in.weights_bytes();
+  out.host_link = FromProto(in.links().host());
+  out.peer_link = FromProto(in.links().peer());
+  out.load_link = FromProto(in.links().load());
   out.host_overhead_ns = in.host_overhead_ns();
   out.layers = in.layers();
   if (out.kind == ModelKind::kDecoder) {
@@ -358,6 +397,8 @@ absl::Status ValidateProfile(const Profile& profile) {
   } else if (profile.max_sequences != 0 || profile.max_model_len_tokens != 0) {
     return Wrong("limits.max_sequences and limits.max_model_len_tokens are for decoders only");
   }
+  status = CheckLinks(profile);
+  if (!status.ok()) return status;
   for (const FitError& fit : profile.fit) {
     status = CheckFit(fit);
     if (!status.ok()) return status;

@@ -59,6 +59,13 @@ struct ProfileSource {
   friend bool operator==(const ProfileSource&, const ProfileSource&) = default;
 };
 
+/// A way for bytes: so long until the first, and then so many a second.
+struct ProfileLink {
+  std::uint64_t latency_ns = 0;
+  std::uint64_t bytes_per_second = 0;  ///< 0: there is no such way
+  friend bool operator==(const ProfileLink&, const ProfileLink&) = default;
+};
+
 struct Profile {
   std::string name;
   std::string summary;  ///< one line for listings
@@ -74,6 +81,12 @@ struct Profile {
   std::uint32_t max_units = 0;      ///< one-shot: units in one launch
   std::uint32_t kv_blocks = 0;
   std::uint32_t block_tokens = 0;
+  std::uint64_t block_bytes = 0;    ///< KV of one block
+  std::uint32_t host_blocks = 0;    ///< of the host tier; 0: nothing is swapped
+  std::uint64_t weights_bytes = 0;  ///< of the model; 0: loads take no time
+  ProfileLink host_link;            ///< between the device and its host tier, each direction
+  ProfileLink peer_link;            ///< from another device into this one
+  ProfileLink load_link;            ///< from where weights are kept
 
   // Step time.
   double host_overhead_ns = 0;   ///< every step

@@ -125,6 +125,20 @@ std::string Origin(const Profile& p) {
   return text;
 }
 
+std::string LinkText(const char* name, const ProfileLink& link) {
+  return link == ProfileLink{}
+             ? ""
+             : absl::StrCat("  ",
+                            Message(name, Field("latency_ns", link.latency_ns) +
+                                              Field("bytes_per_second", link.bytes_per_second)));
+}
+
+std::string Links(const Profile& p) {
+  const std::string links =
+      LinkText("host", p.host_link) + LinkText("peer", p.peer_link) + LinkText("load", p.load_link);
+  return links.empty() ? "" : absl::StrCat("links {\n", links, "}\n");
+}
+
 std::string Comment(std::string_view comment) {
   std::string text;
   while (!comment.empty()) {
@@ -144,14 +158,16 @@ std::string ProfileText(const Profile& profile, std::string_view comment) {
                              Field("max_sequences", p.max_sequences) +
                              Field("max_units", p.max_units);
   const std::string memory =
-      Field("kv_blocks", p.kv_blocks) + Field("block_tokens", p.block_tokens);
-  return absl::StrCat(
-      Comment(comment), Line("", Field("name", p.name)), Line("", Field("summary", p.summary)),
-      Line("", Field("model", p.model)), Line("", Field("device", p.device)),
-      Line("", Field("precision", p.precision)), decoder ? "kind: DECODER\n" : "kind: ONE_SHOT\n",
-      Message("limits", limits), Message("memory", memory),
-      Line("", Field("host_overhead_ns", p.host_overhead_ns)), Origin(p),
-      decoder ? Decoder(p) : OneShot(p));
+      Field("kv_blocks", p.kv_blocks) + Field("block_tokens", p.block_tokens) +
+      Field("block_bytes", p.block_bytes) + Field("host_blocks", p.host_blocks);
+  return absl::StrCat(Comment(comment), Line("", Field("name", p.name)),
+                      Line("", Field("summary", p.summary)), Line("", Field("model", p.model)),
+                      Line("", Field("device", p.device)),
+                      Line("", Field("precision", p.precision)),
+                      decoder ? "kind: DECODER\n" : "kind: ONE_SHOT\n", Message("limits", limits),
+                      Message("memory", memory), Line("", Field("weights_bytes", p.weights_bytes)),
+                      Links(p), Line("", Field("host_overhead_ns", p.host_overhead_ns)), Origin(p),
+                      decoder ? Decoder(p) : OneShot(p));
 }
 
 }  // namespace schedtwin

@@ -70,10 +70,53 @@ TEST_P(CliExec, ARealRunIsStoredComparedAndReplayed) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, CliExec,
                          testing::Values("vllm_v1", "static_batch", "dynamic_batch", "immediate",
-                                         "fifo"),
+                                         "fifo", "composed"),
                          [](const testing::TestParamInfo<const char*>& policy) {
                            return std::string(policy.param);
                          });
+
+TEST(CliExecOptions, MemoryIsShortAndTheReplayPreemptsTheSame) {
+  const Program program(SCHEDTWIN_BINARY);
+  const json run =
+      MustRun(program, {"exec", "--policy", "composed", "--kv-blocks", "12", "--length-predictor",
+                        "noisy:sigma=0.5", "--trace",
+                        "synth:poisson:rate=100,count=12,prompt=20,output=60", "--json"});
+  EXPECT_EQ(run["completed"], 12);
+  EXPECT_GT(run["preemptions"], 0);
+  EXPECT_GT(run["decision_us"]["p99"], 0.0);
+  const json replay = MustRun(program, {"replay", "latest", "--json"});
+  EXPECT_EQ(replay["diverging"], 0);
+  EXPECT_EQ(replay["digests_equal"], true);
+  EXPECT_EQ(program.Run({"db", "check"}).status, 0);
+}
+
+TEST(CliExecOptions, FaultsAndDeadlinesAreReplayed) {
+  const Program program(SCHEDTWIN_BINARY);
+  const json run =
+      MustRun(program, With(kShort, {"--policy", "composed", "--devices", "2", "--fault",
+                                     "0@100ms-300ms,loses", "--deadline", "2s", "--report-interval",
+                                     "50ms", "--report-delay", "5ms", "--json"}));
+  EXPECT_EQ(run["requests"], 12);
+  const json replay = MustRun(program, {"replay", "latest", "--json"});
+  EXPECT_EQ(replay["diverging"], 0);
+  EXPECT_EQ(replay["digests_equal"], true);
+}
+
+TEST(CliExecOptions, ASimulatedRunTakesTheDecisionsOfARealOne) {
+  const Program program(SCHEDTWIN_BINARY);
+  const json real = MustRun(program, With(kShort, {"--json"}));
+  ASSERT_FALSE(real["decision_us"].is_null());
+  const json sim = MustRun(program, {"sim", "--limit", "20", "--record", "full", "--decision-cost",
+                                     "measured:latest", "--json"});
+  EXPECT_GT(sim["decision_us"]["mean"], 0.0);
+  EXPECT_LE(sim["decision_us"]["max"], real["decision_us"]["max"]);
+  const json shown = MustRun(program, {"db", "show", "latest", "--json"});
+  EXPECT_THAT(shown["experiment"].get<std::string>(), HasSubstr("\"measured:1\""));
+  EXPECT_EQ(MustRun(program, {"replay", "latest", "--json"})["diverging"], 0);
+  const Outcome none = program.Run({"sim", "--decision-cost", "measured:3"});
+  EXPECT_EQ(none.status, 2);
+  EXPECT_THAT(none.err, HasSubstr("no run 3"));
+}
 
 TEST(CliExecPredictions, AreNullWithoutAProfileAndStandBesideTheMeasuredTimesWithOne) {
   const Program program(SCHEDTWIN_BINARY);
@@ -180,6 +223,12 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"ProfileAndModel",
                 {"exec", "--profile", "llama3-8b-a100", "--model", "llama-15m"},
                 "is of model llama3-8b, not 'llama-15m'"},
+        Mistake{"TieSeed", {"exec", "--set", "tie_seed=4"}, "tie_seed is for simulated runs"},
+        Mistake{
+            "DecisionCost", {"exec", "--decision-cost", "1us"}, "unknown flag '--decision-cost'"},
+        Mistake{"KvBlocks",
+                {"exec", "--kv-blocks", "4096"},
+                "--kv-blocks: kv_blocks cannot be '4096'; it takes an integer from 1 to 2048"},
         Mistake{"Devices", {"exec", "--devices", "65"}, "it takes an integer from 1 to 64"},
         Mistake{"CalibrateNoModel", {"calibrate", "-o", "x.textproto"}, "--model is missing"},
         Mistake{"CalibrateNoFile", {"calibrate", "--model", "llama-15m"}, "-o FILE is missing"},

@@ -61,6 +61,33 @@ INSTANTIATE_TEST_SUITE_P(
                                  "policy.standing_set=false", "--rate-scale", "9"},
         std::vector<std::string>{"--policy", "static_batch", "--limit", "100"},
         std::vector<std::string>{"--policy", "fifo", "--limit", "100"},
+        std::vector<std::string>{"--policy",
+                                 "composed",
+                                 "--limit",
+                                 "100",
+                                 "--devices",
+                                 "2",
+                                 "--fault",
+                                 "0@2s-3s;1@4s-5s,loses",
+                                 "--deadline",
+                                 "20s",
+                                 "--patience",
+                                 "19s",
+                                 "--report-interval",
+                                 "100ms",
+                                 "--report-delay",
+                                 "10ms",
+                                 "--length-predictor",
+                                 "noisy:sigma=0.5",
+                                 "--decision-cost",
+                                 "50us",
+                                 "--tie-seed",
+                                 "3",
+                                 "--kv-blocks",
+                                 "900"},
+        std::vector<std::string>{"--policy", "vllm_v1", "--limit", "100", "--prefix-cache",
+                                 "--isolate-tenants", "--queue-depth", "2", "--host-blocks", "0",
+                                 "--length-predictor", "oracle", "--oracle"},
         std::vector<std::string>{"--policy", "immediate", "--profile", "resnet50-t4", "--trace",
                                  "synth:poisson:rate=90,count=200"},
         std::vector<std::string>{"--policy", "dynamic_batch", "--profile", "resnet50-t4", "--trace",
@@ -137,10 +164,12 @@ TEST(CliReplay, AnotherParameterDiverges) {
   EXPECT_THAT(first["replayed"]["text"].get<std::string>(), HasSubstr("up to 41 steps"));
   EXPECT_EQ(first["recorded"]["kind"], "decision");
   EXPECT_FALSE(first["before"].empty());
+  EXPECT_EQ(first["event"]["kind"], "event");
   const Outcome text = program.Run({"replay", "1"});
   EXPECT_EQ(text.status, 1);
   EXPECT_THAT(text.out, AllOf(HasSubstr("1 diverging"), HasSubstr("up to 40 steps"),
-                              HasSubstr("up to 41 steps")));
+                              HasSubstr("up to 41 steps"), HasSubstr("the event before it, at "),
+                              HasSubstr(first["event"]["text"].get<std::string>())));
 }
 
 TEST(CliReplay, ALogThatWasAlteredIsTold) {

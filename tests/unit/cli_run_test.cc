@@ -77,6 +77,49 @@ TEST(CliSim, ARunThatDrawsNothingIsTheSameUnderEverySeed) {
             MustRun(program, With(args, {"2"}))["outcome_digest"]);
 }
 
+TEST(CliSim, ABaselineSaysWhetherThePolicyHadAnyEffect) {
+  const Program program(SCHEDTWIN_BINARY);
+  const json same = MustRun(program, With(kShort, {"--baseline", "vllm_v1 standing_set=false"}));
+  EXPECT_EQ(same["no_effect"], true);
+  EXPECT_EQ(same["run_id"], 1);
+  EXPECT_EQ(same["baseline"]["run_id"], 2);
+  EXPECT_EQ(same["baseline"]["parameters"]["standing_set"], "false");
+  const json other = MustRun(program, With(kShort, {"--baseline", "vllm_v1 max_num_seqs=1"}));
+  EXPECT_EQ(other["no_effect"], false);
+  EXPECT_EQ(other["baseline"]["parameters"]["max_num_seqs"], "1");
+  EXPECT_EQ(MustRun(program, {"compare", "1", "2", "--json"})["no_effect"], true);
+  EXPECT_EQ(MustRun(program, {"compare", "3", "4", "--json"})["no_effect"], false);
+  const Outcome text = program.Run({"sim", "--limit", "20", "--baseline", "vllm_v1"});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("  no effect: the outcome is that of vllm_v1\n"));
+  EXPECT_THAT(program.Run({"compare", "1", "2"}).out, HasSubstr("no effect"));
+}
+
+TEST(CliSim, ABaselineRunsUnderTheSameConditions) {
+  const Program program(SCHEDTWIN_BINARY);
+  // fifo alone would be given a decoder's profile.
+  const json run =
+      MustRun(program, {"sim", "--policy", "immediate", "--trace", "synth:poisson:rate=90,count=50",
+                        "--baseline", "fifo", "--json"});
+  EXPECT_EQ(run["profile"], "resnet50-t4");
+  EXPECT_EQ(run["baseline"]["profile"], "resnet50-t4");
+}
+
+TEST(CliSim, FaultsDeadlinesAndTheOracleShowInItsFigures) {
+  const Program program(SCHEDTWIN_BINARY);
+  const json lost = MustRun(program, With(kShort, {"--policy", "composed", "--devices", "2",
+                                                   "--fault", "0@20s-25s,loses"}));
+  EXPECT_GT(lost["failed"].get<int>() + lost["cancelled"].get<int>(), 0);
+  const json late = MustRun(program, With(kShort, {"--deadline", "2s"}));
+  EXPECT_GT(late["timed_out"].get<int>() + late["cancelled"].get<int>(), 0);
+  EXPECT_THAT(late["trace_transforms"].get<std::string>(), HasSubstr("deadline=2000000000ns"));
+  const json told =
+      MustRun(program, With(kShort, {"--length-predictor", "ranked:tau=1", "--oracle"}));
+  EXPECT_EQ(told["oracle"], true);
+  EXPECT_EQ(MustRun(program, {"db", "show", "latest", "--json"})["oracle"], 1);
+  EXPECT_EQ(program.Run({"db", "check"}).status, 0);
+}
+
 TEST(CliSim, ReadsAnExperimentAndFlagsOverrideIt) {
   const Program program(SCHEDTWIN_BINARY);
   const std::string text =

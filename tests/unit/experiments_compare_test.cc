@@ -56,7 +56,13 @@ TEST(Compare, ListsAllFiguresInOrderAndTheDifferingConditions) {
   }
   EXPECT_THAT(differing,
               ElementsAre("policy fifo immediate", "policy.depth - 2", "policy.max_batch 1 -"));
+  EXPECT_TRUE(comparison->no_effect) << "their outcome digests are equal";
   EXPECT_THAT(CompareRuns(**store, a, a)->differing, IsEmpty());
+  ASSERT_TRUE((*store)
+                  ->database()
+                  .Execute("UPDATE runs SET outcome_digest = '0000000000000001' WHERE id = 2")
+                  .ok());
+  EXPECT_FALSE(CompareRuns(**store, a, b)->no_effect);
 }
 
 TEST(Frontier, KeepsWhatNobodyBeatsInBoth) {

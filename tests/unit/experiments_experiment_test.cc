@@ -66,6 +66,23 @@ TEST(Experiment, TextReadsBackAsTheSameSettings) {
   }
 }
 
+TEST(Experiment, FaultsAreOneSettingThatReadsBack) {
+  const Experiment e = MustParse(
+      "prefix_cache: true\nlength_predictor: \"bucketed:buckets=10,accuracy=0.8\"\n"
+      "fault { device: 0 at: \"10s\" until: \"20s\" loses: true }\nfault { device: 2 at: \"1ms\" "
+      "}\n");
+  EXPECT_EQ(e.TextOr("fault", ""), "0@10s-20s,loses;2@1ms");
+  EXPECT_EQ(e.Find("fault")->where, "a.textproto:3");
+  EXPECT_EQ(e.TextOr("prefix_cache", ""), "true");
+  Experiment again = MustParse(e.ToText());
+  EXPECT_EQ(again.TextOr("fault", ""), e.TextOr("fault", ""));
+  EXPECT_EQ(again.TextOr("prefix_cache", ""), "true");
+  const auto axes = TakeAxes(&again);
+  ASSERT_TRUE(axes.ok()) << axes.status();
+  EXPECT_TRUE(axes->empty()) << "their commas are no list";
+  EXPECT_THAT(Error("fault { device: 0 }"), HasSubstr("a.textproto:1: a fault needs a device"));
+}
+
 TEST(Experiment, ErrorsNameFileLineAndTheNearestName) {
   EXPECT_EQ(Error("trace {\n  rate_scal: 2\n}"),
             "a.textproto:2:12: there is no field 'rate_scal' in Trace; did you mean 'rate_scale'?");

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/metrics_sql.h"
 #include "experiments/row_recorder.h"
 #include "experiments/store/check.h"
 #include "experiments/store/owner.h"
@@ -93,7 +94,7 @@ TEST(Store, PublishesRunRowsAndMetricsTogether) {
   WriteRun(*store, 50'000, true);  // more than one batch
   EXPECT_EQ(Count(*store, "published_runs"), 1);
   EXPECT_EQ(Count(*store, "published_requests"), 50'000);
-  EXPECT_EQ(Count(*store, "published_metrics"), 21);
+  EXPECT_EQ(Count(*store, "published_metrics"), 22);
   EXPECT_THAT(MustCheck(*store).problems, IsEmpty());
 }
 
@@ -355,6 +356,69 @@ TEST(Migrations, RunWhatIsMissingInOneTransaction) {
   ASSERT_TRUE(Migrate(*database, second).ok());
   ASSERT_TRUE(Migrate(*database, second).ok());
   EXPECT_EQ(*database->Integer("PRAGMA user_version"), 2);
+}
+
+TEST(Migrations, AnOlderFileKeepsItsRunsAndHolds) {
+  const std::string path = TempPath("a.db");
+  {
+    auto database = Database::Open(path, OpenMode::kWrite);
+    ASSERT_TRUE(database.ok()) << database.status();
+    ASSERT_TRUE(Migrate(*database, Migrations().first(3)).ok());
+    ASSERT_TRUE(
+        database
+            ->Execute(
+                "INSERT INTO runs VALUES (1, 'published', '', '', '', 1, 1, 1, 1, NULL, NULL, "
+                "'sim', "
+                "'fifo', 'm', 1, 'p', '', 't', '', '', '', 1, 'steps', NULL, NULL, NULL, 0, '1', "
+                "'h', '', 'finished', '', '0123456789abcdef', '0123456789abcdef', 1, 1, 0, 0, 0, "
+                "0, "
+                "0, 0, 0, 0, 0, 1, 1, 0, 0, 9, 9, 1.0, 1.0);"
+                "INSERT INTO requests VALUES (1, 0, 0, 0, 10, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, NULL, "
+                "NULL, 9);"
+                "INSERT INTO steps VALUES (1, 0, 0, 0, 0, 0, 9, 0, 10, 1, 0, 0, 5, NULL, NULL)")
+            .ok());
+  }
+  auto store = MustOpen(path);
+  EXPECT_EQ(*store->database().Integer("SELECT cached_tokens FROM published_requests"), 0);
+  EXPECT_EQ(*store->database().Integer("SELECT decision_ns IS NULL FROM published_steps"), 1);
+  EXPECT_EQ(Count(*store, "published_operations"), 0);
+  const auto metrics = MetricsFromRows(store->database(), 1);
+  ASSERT_TRUE(metrics.ok()) << metrics.status();
+  EXPECT_EQ(metrics->prefix_hit_ratio(), std::nullopt);
+}
+
+TEST(Store, KeepsOperationsAndDecisions) {
+  auto store = MustOpen(TempPath("a.db"));
+  const auto run = store->BeginRun(TestRun());
+  ASSERT_TRUE(run.ok()) << run.status();
+  auto writer = RowWriter::Create(store->database(), *run);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  RowRecorder recorder(RecordLevel::kSteps, Slo{}, 0, &*writer);
+  OperationRecord swap;
+  swap.id = {3, 1};
+  swap.request = {7};
+  swap.from = swap.to = {0};
+  swap.bytes = 4096;
+  swap.ok = true;
+  swap.asked = Time::Nanos(5);
+  swap.start = Time::Nanos(6);
+  swap.end = Time::Nanos(9);
+  recorder.OnOperation(swap);
+  StepRecord step;
+  step.decision_ns = 1'500;
+  recorder.OnStep(step);
+  ASSERT_TRUE(recorder.Flush().ok());
+  ASSERT_TRUE(store->Publish(*run, TestOutcome()).ok());
+  Database& db = store->database();
+  EXPECT_EQ(*db.Integer("SELECT count(*) FROM published_operations WHERE kind = 'swap_out' AND "
+                        "request_id = 7 AND model IS NULL AND from_device = 0 AND bytes = 4096 AND "
+                        "ok AND asked_ns = 5 AND start_ns = 6 AND end_ns = 9"),
+            1);
+  EXPECT_EQ(*db.Integer("SELECT decision_ns FROM published_steps"), 1'500);
+  const RunMetrics metrics = recorder.summary().Metrics();
+  EXPECT_EQ(metrics.operations[0].done, 1);
+  EXPECT_EQ(metrics.operations[0].bytes, 4096);
+  EXPECT_DOUBLE_EQ(metrics.decision_us->p50, 1.5);
 }
 
 TEST(Check, FindsWhatDoesNotHold) {

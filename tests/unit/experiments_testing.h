@@ -67,8 +67,31 @@ inline void RecordRandomRequests(std::uint64_t seed, std::uint32_t count, Record
             ? OneShotRecord(id, arrival, first)
             : DecoderRecord(id, arrival, first,
                             first + std::int64_t{tokens - 1} * rng.Below(6'000'000), tokens);
+    if (tokens > 0 && rng.Below(2) == 0) r.cached_tokens = 8;
     if (rng.Below(10) == 0) r.reason = static_cast<EndReason>(1 + rng.Below(5));
     recorder->OnRequest(r);
+  }
+}
+
+/// `count` steps and operations of every kind, some of the steps with a decision.
+inline void RecordRandomSteps(std::uint64_t seed, std::uint32_t count, Recorder* recorder) {
+  Rng rng(seed, "experiments_testing steps");
+  std::int64_t now = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    StepRecord step;
+    step.device = {0};
+    step.start = Time::Nanos(now);
+    step.end = Time::Nanos(now += 1 + rng.Below(1'000'000));
+    if (rng.Below(3) > 0) step.decision_ns = rng.Below(90'000);
+    recorder->OnStep(step);
+    OperationRecord operation;
+    operation.id = {i, 1};
+    operation.kind = static_cast<std::uint8_t>(rng.Below(6));
+    operation.bytes = rng.Below(1'000'000);
+    operation.ok = rng.Below(4) > 0;
+    operation.asked = operation.start = step.start;
+    operation.end = step.end;
+    recorder->OnOperation(operation);
   }
 }
 

@@ -193,6 +193,28 @@ TEST(ProfileParse, AttentionIsChecked) {
               HasSubstr("needs at least two values"));
 }
 
+TEST(ProfileParse, LinksAreChecked) {
+  const std::string memory =
+      "memory { kv_blocks: 10 block_tokens: 16 block_bytes: 64 host_blocks: 3 }";
+  const std::string whole = With(kDecoder, "memory { kv_blocks: 10 block_tokens: 16 }", memory);
+  const absl::StatusOr<Profile> profile =
+      ParseProfile(whole + "links { host { latency_ns: 5 bytes_per_second: 7 } }", "p.textproto");
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  EXPECT_EQ(profile->host_link, (ProfileLink{5, 7}));
+  EXPECT_EQ(profile->peer_link, ProfileLink{});
+  EXPECT_EQ(profile->host_blocks, 3u);
+  EXPECT_THAT(ErrorOf(whole), HasSubstr("links.host is missing"));
+  EXPECT_THAT(ErrorOf(std::string(kDecoder) + "links { peer { bytes_per_second: 7 } }"),
+              HasSubstr("memory.block_bytes is missing"));
+  EXPECT_THAT(ErrorOf(std::string(kDecoder) + "links { load { latency_ns: 7 } }"),
+              HasSubstr("links.load.bytes_per_second is missing"));
+  EXPECT_THAT(ErrorOf(std::string(kDecoder) +
+                      "links { load { latency_ns: 1000000000000001 bytes_per_second: 1 } }"),
+              HasSubstr("links.load.latency_ns is 1000000000000001"));
+  EXPECT_THAT(ErrorOf(std::string(kOneShot) + "links { host { bytes_per_second: 7 } }"),
+              HasSubstr("for decoders only"));
+}
+
 TEST(ProfileParse, HeadIsChecked) {
   EXPECT_THAT(ErrorOf(With(kDecoder, "rows: 8", "rows: 16")),
               HasSubstr("lm_head.point: the first is at 16 rows; it must be at the tile, 8"));

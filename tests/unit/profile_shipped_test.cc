@@ -256,6 +256,12 @@ TEST(ProfileShipped, LlamaHasTheLimitsOfItsMachine) {
   EXPECT_EQ(profile.kv_blocks, 30208u);
   EXPECT_EQ(profile.block_tokens, 16u);
   EXPECT_EQ(profile.max_model_len_tokens, 8192u);
+  // Keys and values of 32 layers, 8 KV heads of 128, two bytes each.
+  EXPECT_EQ(profile.block_bytes, 2u * 32 * 8 * 128 * 2 * 16);
+  EXPECT_EQ(profile.host_blocks * profile.block_bytes, std::uint64_t{4} << 30);
+  // Embedding and head; each layer's attention, MLP and norms; the final norm.
+  const std::uint64_t layer = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336 + 2 * 4096;
+  EXPECT_EQ(profile.weights_bytes, 2 * (2 * std::uint64_t{128256} * 4096 + 32 * layer + 4096));
 }
 
 TEST(ProfileShipped, LlamaStepTimesByHand) {

@@ -39,6 +39,12 @@ Profile FullDecoder() {
   p.max_sequences = 7;
   p.kv_blocks = 10;
   p.block_tokens = 16;
+  p.block_bytes = 65'536;
+  p.host_blocks = 5;
+  p.weights_bytes = std::numeric_limits<std::uint64_t>::max();
+  p.host_link = {10, 25'000'000'000};
+  p.peer_link = {0, 1};
+  p.load_link = {1'000'000'000'000'000, 7};
   p.host_overhead_ns = 1.0 / 3;
   p.layers = 2;
   p.tile = 8;
