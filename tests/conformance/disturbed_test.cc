@@ -57,9 +57,8 @@ TEST_P(Disturbed, EndsEveryRequestOnceAndForAReason) {
     run.options.faults = faults;
     run.options.deadlines_cancel = true;
     const std::vector<RequestSpec> requests = Traffic(seed);
-    const std::unique_ptr<Policy> policy =
-        policy_testing::MakePolicy(std::string(GetParam()->name), {});
-    const RunSummary summary = run.Run(TestWorld::kSim, policy.get(), requests);
+    const auto make = [] { return policy_testing::MakePolicy(std::string(GetParam()->name), {}); };
+    const RunSummary summary = run.Run(TestWorld::kSim, make, requests);
     ASSERT_EQ(summary.result, RunResult::kFinished) << summary.detail;
     ASSERT_EQ(run.recorder.requests.size(), requests.size());
     for (const RequestRecord& record : run.recorder.requests) {
