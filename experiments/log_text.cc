@@ -354,13 +354,20 @@ std::string PlacementText(const LogRecord& line) {
   }
 }
 
+std::string RouteText(const LogRecord& line) {
+  const std::uint64_t decode = line.b >> 32 & 0xffffff, variant = line.b >> 56;
+  return Cat("route request ", line.a, " to device ", line.b & 0xffffffff,
+             decode == 0 ? "" : Cat(", to decode on device ", decode - 1),
+             variant == 0 ? "" : Cat(", as model ", variant - 1), ": ", AnswerText(line.c));
+}
+
 std::string DecisionText(const LogRecord& line) {
   switch (static_cast<DecisionCode>(line.code)) {
     case DecisionCode::kFinish:
       return Cat("end request ", line.a, " as ", TextOf<EndReason>(line.b), ": ",
                  AnswerText(line.c));
     case DecisionCode::kRoute:
-      return Cat("route request ", line.a, " to device ", line.b, ": ", AnswerText(line.c));
+      return RouteText(line);
     case DecisionCode::kPreempt:
       return Cat("preempt request ", line.a, " (", TextOf<PreemptMode>(line.b),
                  "): ", AnswerText(line.c));

@@ -45,7 +45,7 @@ enum class EventCode : std::uint8_t {
 /// the world.
 enum class DecisionCode : std::uint8_t {
   kFinish = 1,   ///< a: request, b: reason
-  kRoute = 2,    ///< a: request, b: device
+  kRoute = 2,    ///< a: request, b: device, one more than the one to decode on and the variant
   kPreempt = 3,  ///< a: request, b: mode
   kLaunch = 4,   ///< a: plan, b: device, steps, standing; c: also the refused entry. kEntry lines
                  ///< come first

@@ -60,7 +60,10 @@ Refusal World::ActionsFacet::TryFinish(RequestId request, EndReason reason) {
 
 Refusal World::ActionsFacet::Route(RequestId request, DeviceId device, DeviceId decode_device,
                                    ModelId variant) {
-  return Answer(DecisionCode::kRoute, request.value, device.value,
+  std::uint64_t where = device.value;
+  if (decode_device.valid()) where |= (std::uint64_t{decode_device.value & 0x7fffffu} + 1) << 32;
+  if (variant.valid()) where |= (std::uint64_t{variant.value & 0x7fu} + 1) << 56;
+  return Answer(DecisionCode::kRoute, request.value, where,
                 TryRoute(request, device, decode_device, variant));
 }
 

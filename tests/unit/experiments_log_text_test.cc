@@ -41,6 +41,10 @@ TEST(LogText, SaysWhatWasDecidedAndTheAnswer) {
             "launch plan 3/7 on device 2, up to 64 steps, with the standing set: accepted");
   EXPECT_EQ(LineText(Line(DecisionCode::kReserve, 5, 16 | (std::uint64_t{1} << 32), 9)),
             "reserve blocks for 16 tokens of request 5 on device 1: refused (no_memory)");
+  EXPECT_EQ(LineText(Line(DecisionCode::kRoute, 5, 1)), "route request 5 to device 1: accepted");
+  const std::uint64_t pair = 1 | (std::uint64_t{4} << 32) | (std::uint64_t{3} << 56);
+  EXPECT_EQ(LineText(Line(DecisionCode::kRoute, 5, pair)),
+            "route request 5 to device 1, to decode on device 3, as model 2: accepted");
   EXPECT_EQ(LineText(Line(DecisionCode::kArm, 8, 5'000, 2)),
             "arm timer 2 with tag 8 for 0.000005000 s");
 }
