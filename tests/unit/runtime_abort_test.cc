@@ -407,7 +407,7 @@ TEST_F(AbortTest, NowAfterAtAStepStillCutsNow) {
 TEST_F(AbortTest, TooLateTheStepCountsAndThePlanEndsThere) {
   timed.run.devices = 2;
   Launch(1, 0);
-  timed.At(1, [this](Context& context) { LaunchOne(context, {1}, {1}); });
+  timed.At(1, [](Context& context) { LaunchOne(context, {1}, {1}); });
   timed.LaunchAt(12, 0, 0, {});
   timed.At(12, [this](Context& context) { plan = LaunchOne(context, {1}, {1}, {.max_steps = 9}); });
   timed.policy.on_plan_done = [this](Context& context, const PlanDone& done) {
