@@ -30,7 +30,7 @@ class AbortTest : public testing::Test {
     });
   }
   /// Requests `ids`, prefilled from 1 to 11, join at 12, and the set runs for up to nine steps.
-  void LaunchStanding(std::vector<std::uint32_t> ids) {
+  void LaunchStanding(const std::vector<std::uint32_t>& ids) {
     timed.At(1, [=](Context& context) {
       std::vector<Entry> entries;
       for (const std::uint32_t id : ids) entries.push_back(ReservedEntry(context, {0}, {id}));

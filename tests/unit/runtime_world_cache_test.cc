@@ -378,7 +378,7 @@ class OneBuffer final : public RequestSource {
     buffer_[0] = {++count_ == 2 ? kUser : kSystem, 8};
     buffer_[1] = {0, 1};
     if (count_ == 4) return Pull::kDry;
-    *out = TokenRequest(static_cast<std::int64_t>(20 * count_), 9, 1);
+    *out = TokenRequest(20 * static_cast<std::int64_t>(count_), 9, 1);
     out->content = buffer_;
     return Pull::kRequest;
   }
