@@ -212,6 +212,19 @@ inline Settings In(const Form& form, Settings settings) {
   return settings;
 }
 
+/// vllm_v1 with at most eight requests at once, on blocks of four tokens.
+inline Script VllmV1Engine(const Form& form, std::uint32_t budget, std::uint32_t blocks,
+                           std::vector<RequestSpec> requests, const Settings& settings) {
+  Script script{
+      .policy = "vllm_v1", .settings = In(form, settings), .requests = std::move(requests)};
+  script.settings.insert(
+      script.settings.begin(),
+      {{"max_num_batched_tokens", std::to_string(budget)}, {"max_num_seqs", "8"}});
+  script.device.total_blocks = blocks;
+  script.device.block_tokens = 4;
+  return script;
+}
+
 /// A policy by name. A mistake in the settings fails the test.
 inline std::unique_ptr<Policy> MakePolicy(const std::string& name, const Settings& settings) {
   const PolicyInfo* info = FindPolicy(name);

@@ -26,14 +26,8 @@ class PolicyVllmV1Cache : public testing::TestWithParam<Form> {
  protected:
   Script Engine(std::uint32_t budget, std::uint32_t blocks, std::vector<RequestSpec> requests,
                 const Settings& settings = {}) {
-    Script script{.policy = "vllm_v1",
-                  .settings = policy_testing::In(GetParam(), settings),
-                  .requests = std::move(requests)};
-    script.settings.insert(
-        script.settings.begin(),
-        {{"max_num_batched_tokens", std::to_string(budget)}, {"max_num_seqs", "8"}});
-    script.device.total_blocks = blocks;
-    script.device.block_tokens = 4;
+    Script script =
+        policy_testing::VllmV1Engine(GetParam(), budget, blocks, std::move(requests), settings);
     script.options.prefix_cache = true;
     return script;
   }
