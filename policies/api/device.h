@@ -30,6 +30,12 @@ struct Link {
   }
 };
 
+/// KV blocks that hold `tokens` tokens, any number of them; 0 where the model keeps no KV.
+constexpr std::uint32_t BlocksFor(std::uint32_t tokens, std::uint32_t block_tokens) {
+  if (block_tokens == 0) return 0;
+  return tokens / block_tokens + (tokens % block_tokens != 0 ? 1 : 0);
+}
+
 /// Fixed facts of a device, known at the start.
 struct DeviceInfo {
   std::string name;

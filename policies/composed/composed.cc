@@ -186,9 +186,7 @@ VictimOrder ParseVictimOrder(std::string_view name) {
 /// Blocks that the request lacks for `tokens` tokens.
 std::uint32_t MissingBlocks(const Context& context, DeviceId device, const RequestView& request,
                             std::uint32_t tokens) {
-  const std::uint32_t block_tokens = context.device(device).block_tokens;
-  if (block_tokens == 0) return 0;  // the model keeps no KV
-  const std::uint32_t needed = (tokens + block_tokens - 1) / block_tokens;
+  const std::uint32_t needed = BlocksFor(tokens, context.device(device).block_tokens);
   return needed - std::min(needed, request.owned_blocks());
 }
 
@@ -258,10 +256,10 @@ void Composed::OnDeviceChange(Context& context, DeviceId device, DeviceChange ch
   if (change != DeviceChange::kFailed) return;
   // They wait for the device to come back, and are computed again in the order they were in.
   Engine& on = engine(device);
-  for (; !on.running.empty(); on.running.pop_back()) {
-    on.waiting.PushFront(on.running.back());
-    on.waiting_tokens += context.request(on.running.back()).next_tokens();
+  for (const RequestId request : on.running) {
+    on.waiting_tokens += context.request(request).next_tokens();
   }
+  on.waiting.PutBack(&on.running);
   on.partial = {};
 }
 

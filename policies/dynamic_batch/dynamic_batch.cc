@@ -66,10 +66,8 @@ void DynamicBatch::OnCancel(Context& context, RequestId request, CancelBy) {
 
 void DynamicBatch::OnPlanDone(Context& context, const PlanDone& done) {
   if (done.why != PlanEnd::kFailed) return;
-  for (auto entry = done.entries.rbegin(); entry != done.entries.rend(); ++entry) {
-    waiting_.PushFront(entry->request);
-    waiting_units_ += entry->tokens;
-  }
+  waiting_.PutBack(done.entries);
+  for (const Entry& entry : done.entries) waiting_units_ += entry.tokens;
   idle_.WakeOne(context);
 }
 

@@ -37,9 +37,7 @@ void Immediate::OnCancel(Context&, RequestId request, CancelBy) { waiting_.Remov
 
 void Immediate::OnPlanDone(Context& context, const PlanDone& done) {
   if (done.why != PlanEnd::kFailed) return;
-  for (auto entry = done.entries.rbegin(); entry != done.entries.rend(); ++entry) {
-    waiting_.PushFront(entry->request);
-  }
+  waiting_.PutBack(done.entries);
   for (const DeviceView& device : context.devices()) {
     if (device.depth_left() > 0) context.actions().Poke(device.id);
   }

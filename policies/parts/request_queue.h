@@ -4,9 +4,11 @@
 #define SCHEDTWIN_POLICIES_PARTS_REQUEST_QUEUE_H_
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "policies/api/ids.h"
+#include "policies/api/plan.h"
 
 namespace schedtwin {
 
@@ -27,6 +29,13 @@ class RequestQueue {
     head_ = (head_ + mask()) & mask();
     ring_[head_] = id;
     ++size_;
+  }
+  /// Takes back what was at work, in front and in its order.
+  void PutBack(std::vector<RequestId>* requests) {
+    for (; !requests->empty(); requests->pop_back()) PushFront(requests->back());
+  }
+  void PutBack(std::span<const Entry> entries) {
+    for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) PushFront(entry->request);
   }
   void PopFront() {
     head_ = (head_ + 1) & mask();

@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "policies/api/device.h"
 #include "policies/runtime/prefix_cache.h"
 
 namespace schedtwin {
@@ -37,8 +38,7 @@ class KvPool {
 
   /// Blocks that hold `tokens` tokens.
   std::uint32_t BlocksFor(std::uint32_t tokens) const {
-    if (block_tokens_ == 0) return 0;
-    return tokens / block_tokens_ + (tokens % block_tokens_ != 0 ? 1 : 0);  // any tokens: no wrap
+    return schedtwin::BlocksFor(tokens, block_tokens_);
   }
 
   /// Hands `blocks` blocks to a request; false, and nothing changes, if too few are free.

@@ -81,7 +81,7 @@ void StaticBatch::OnPlanDone(Context& context, const PlanDone& done) {
   std::vector<RequestId>& unfinished = batches_[done.device.value].unfinished;
   for (const RequestId request : done.finished) std::erase(unfinished, request);
   if (done.why == PlanEnd::kFailed) {
-    for (; !unfinished.empty(); unfinished.pop_back()) waiting_.PushFront(unfinished.back());
+    waiting_.PutBack(&unfinished);
     idle_.WakeOne(context);
     return;
   }

@@ -56,10 +56,6 @@ constexpr PolicyInfo kInfo = {
       return std::make_unique<VllmV1>(parameters);
     }};
 
-std::uint32_t BlocksFor(std::uint32_t tokens, std::uint32_t block_tokens) {
-  return (tokens + block_tokens - 1) / block_tokens;
-}
-
 }  // namespace
 
 const PolicyInfo& VllmV1Info() { return kInfo; }
@@ -102,9 +98,7 @@ void VllmV1::OnDeviceChange(Context&, DeviceId device, DeviceChange change) {
   if (change != DeviceChange::kFailed) return;
   // They wait for the device to come back, and are computed again in the order they were in.
   Engine& engine = engines_[device.value];
-  for (; !engine.running.empty(); engine.running.pop_back()) {
-    engine.waiting.PushFront(engine.running.back());
-  }
+  engine.waiting.PutBack(&engine.running);
 }
 
 void VllmV1::Cut(Context& context, Engine& engine) {

@@ -104,7 +104,7 @@ class MiniBatch final : public Policy {
     bool admitted = false;
     while (!waiting_.empty()) {
       const std::uint32_t tokens = context.request(waiting_.front()).next_tokens();
-      const std::uint32_t blocks = (tokens + device.block_tokens - 1) / device.block_tokens;
+      const std::uint32_t blocks = BlocksFor(tokens, device.block_tokens);
       if (blocks + keep > device.free_blocks) break;
       context.memory({0}).Reserve(waiting_.front(), tokens);
       entries_.push_back({waiting_.front(), tokens});
