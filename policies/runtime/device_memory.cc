@@ -45,18 +45,20 @@ bool DeviceMemory::Reserve(RequestId request, std::uint32_t tokens) {
   return answer == Refusal::kNone;
 }
 
+Refusal DeviceMemory::WhyNotHere(const RequestHot& hot) const {
+  if (!view_->up()) return Refusal::kDeviceDown;
+  if (hot.device == view_->id.value) return Refusal::kNone;
+  if (view_->state != DeviceState::kUp) return Refusal::kDeviceDown;
+  const bool bound = hot.device != DeviceId::kNone && in_transaction();
+  return HeldByDevice(hot) || bound ? Refusal::kWrongDevice : Refusal::kNone;
+}
+
 Refusal DeviceMemory::TryReserve(std::uint32_t id, std::uint32_t tokens) {
   if (const Refusal why = core_->requests.WhyNot(id); why != Refusal::kNone) return why;
   RequestHot& hot = core_->requests.hot(id);
   if (hot.state == RequestState::kStanding) return Refusal::kDuplicateEntry;
   if (hot.tier != Tier::kDevice) return Refusal::kOnHost;
-  if (view_->state != DeviceState::kUp && hot.device != view_->id.value)
-    return Refusal::kDeviceDown;
-  if (!view_->up()) return Refusal::kDeviceDown;
-  if (hot.device != view_->id.value &&
-      (HeldByDevice(hot) || (hot.device != DeviceId::kNone && in_transaction()))) {
-    return Refusal::kWrongDevice;
-  }
+  if (const Refusal why = WhyNotHere(hot); why != Refusal::kNone) return why;
   const std::uint32_t needed = pool_.BlocksFor(tokens);
   const std::uint32_t missing = needed > hot.owned_blocks ? needed - hot.owned_blocks : 0;
   if (!pool_.Take(id, missing)) return Refusal::kNoMemory;
@@ -198,9 +200,7 @@ std::uint32_t DeviceMemory::TryAdopt(std::uint32_t id, std::uint32_t max_tokens)
   if (hot.state != RequestState::kWaiting || hot.owned_blocks > 0 || hot.scheduled_tokens > 0) {
     return 0;
   }
-  const bool moves = hot.device != view_->id.value;
-  if (!view_->up() || (moves && view_->state != DeviceState::kUp)) return 0;
-  if (moves && (HeldByDevice(hot) || (hot.device != DeviceId::kNone && in_transaction()))) return 0;
+  if (WhyNotHere(hot) != Refusal::kNone) return 0;
   found_.clear();
   const std::uint32_t blocks = FindHit(id, max_tokens, &found_).blocks;
   if (blocks == 0) return 0;

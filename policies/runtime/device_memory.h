@@ -110,6 +110,8 @@ class DeviceMemory final : public Memory, public Cache {
                               std::vector<std::uint32_t>* found) const;
   std::uint32_t TryAdopt(std::uint32_t id, std::uint32_t max_tokens);
   void Close(std::uint32_t transactions);
+  /// Why the request cannot have blocks of this device.
+  Refusal WhyNotHere(const RequestHot& hot) const;
   Refusal TryReserve(std::uint32_t id, std::uint32_t tokens);
   bool MayRelease(std::uint32_t id) const;
   void UndoTo(std::uint32_t entries);

@@ -12,13 +12,9 @@
 #include "policies/runtime/world_facets.h"
 
 namespace schedtwin {
-namespace {
-
-std::uint32_t SmallerLimit(std::uint32_t a, std::uint32_t b) {
+std::uint32_t World::SmallerLimit(std::uint32_t a, std::uint32_t b) {
   return a == 0 ? b : b == 0 ? a : std::min(a, b);
 }
-
-}  // namespace
 
 World::World(const WorldOptions& options, Policy* policy, TimeSource* time_source,
              std::span<const DeviceSetup> devices, std::span<RequestSource* const> sources,

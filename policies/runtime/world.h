@@ -55,6 +55,8 @@ struct Fault {
 struct DecisionCost {
   Duration fixed;                      ///< of every OnSlotFree
   std::span<const Duration> measured;  ///< and one of these, drawn by the run's seed
+
+  bool charges() const { return fixed > Duration() || !measured.empty(); }
 };
 
 struct WorldOptions {
@@ -136,6 +138,9 @@ class World final : private Context, public ReplySink {
   class ServicesFacet;
   class ClockFacet;
 
+  /// Of two limits of which 0 means none.
+  static std::uint32_t SmallerLimit(std::uint32_t a, std::uint32_t b);
+
   RunSummary Loop();
   void LatchAll(Time now);
   bool RunInstant();
@@ -153,6 +158,7 @@ class World final : private Context, public ReplySink {
   void DeliverReport(std::uint32_t device);
   void DeliverCacheChange(std::uint32_t device);
   void DeliverSlotFree(std::uint32_t device);
+  Duration DrawDecisionCost(std::uint32_t device);
   /// Something has happened that by itself gets no request on.
   void CountIdle();
   /// When its client leaves, or its deadline, if that is to end it.

@@ -14,10 +14,6 @@
 namespace schedtwin {
 namespace {
 
-std::uint32_t SmallerLimit(std::uint32_t a, std::uint32_t b) {
-  return a == 0 ? b : b == 0 ? a : std::min(a, b);
-}
-
 EndReason ReasonOf(CancelBy by) {
   switch (by) {
     case CancelBy::kClient:
@@ -195,28 +191,30 @@ void World::Turn(std::uint32_t device) {
   if (core_->turns.TakeSlotFree(device)) DeliverSlotFree(device);
 }
 
+Duration World::DrawDecisionCost(std::uint32_t device) {
+  const DecisionCost& cost = options_.decision_cost;
+  if (cost.measured.empty()) return cost.fixed;
+  // A draw of its own for each: one decision more shifts nobody else's.
+  Rng rng(options_.seed, "decision cost", (std::uint64_t{device} << 40) + decisions_[device]++);
+  return cost.fixed + cost.measured[rng.Below(static_cast<std::uint32_t>(cost.measured.size()))];
+}
+
 void World::DeliverSlotFree(std::uint32_t device) {
   const std::uint32_t depth_left = views_[device].depth_left();
   if (depth_left == 0) return;
   core_->journal.Event(core_->now, EventCode::kSlotFree, device, depth_left);
-  const DecisionCost& cost = options_.decision_cost;
-  if (cost.fixed > Duration() || !cost.measured.empty()) [[unlikely]] {
-    Duration took = cost.fixed;
-    if (!cost.measured.empty()) {
-      // A draw of its own for each: one decision more shifts nobody else's.
-      Rng rng(options_.seed, "decision cost", (std::uint64_t{device} << 40) + decisions_[device]++);
-      took = took + cost.measured[rng.Below(static_cast<std::uint32_t>(cost.measured.size()))];
-    }
+  const bool charged = options_.decision_cost.charges();
+  const bool timed = core_->wants.steps && !charged;
+  const Duration before = timed ? time_source_->ThreadTime() : Duration::Nanos(-1);
+  Duration took = Duration::Nanos(-1);
+  if (charged) [[unlikely]] {
+    took = DrawDecisionCost(device);
     core_->Think(took);
-    policy_->OnSlotFree(*this, {device});
-    drivers_[device]->NoteDecision(took);
-  } else if (core_->wants.steps && time_source_->ThreadTime() >= Duration()) [[unlikely]] {
-    const Duration before = time_source_->ThreadTime();
-    policy_->OnSlotFree(*this, {device});
-    drivers_[device]->NoteDecision(time_source_->ThreadTime() - before);
-  } else {
-    policy_->OnSlotFree(*this, {device});
   }
+  policy_->OnSlotFree(*this, {device});
+  if (before >= Duration()) took = time_source_->ThreadTime() - before;
+  if (took >= Duration()) [[unlikely]]
+    drivers_[device]->NoteDecision(took);
   AfterCallback();
 }
 
@@ -230,10 +228,8 @@ void World::DeliverReply(std::uint32_t device) {
                            reply.plan.word(), static_cast<std::uint64_t>(reply.start.ns()),
                            static_cast<std::uint64_t>(reply.end.ns()));
     }
-    if (driver.lost_reply()) [[unlikely]] {
-      driver.TakeLostReply();
+    if (driver.TakeLostReply()) [[unlikely]]
       return fleet_->OnLostReply(device);
-    }
     if (aborted) [[unlikely]] {
       driver.OnStepAborted(reply);
       break;
