@@ -322,7 +322,7 @@ std::string TransferText(const LogRecord& line) {
   return Cat("transfer ", what, " from ", EndText(line.b & 0xffffff, (line.b >> 48 & 1) != 0),
              " to ", EndText(line.b >> 24 & 0xffffff, (line.b >> 49 & 1) != 0),
              (line.b >> 50 & 1) != 0 ? ", blocking" : "", (line.b >> 51 & 1) != 0 ? ", live" : "",
-             ": ", AnswerText(line.c));
+             (line.b >> 52 & 1) != 0 ? ", kept" : "", ": ", AnswerText(line.c));
 }
 
 // Responses, cached blocks, operations and placement.

@@ -103,6 +103,8 @@ absl::Status CheckParameter(const ParameterSpec& parameter) {
   if (parameter.meaning.empty()) return bad("it has no meaning");
   switch (parameter.type) {
     case ParameterType::kInteger:
+    case ParameterType::kNumber:
+    case ParameterType::kIntegers:
     case ParameterType::kDuration:
       if (parameter.min > parameter.max) return bad("its min is above its max");
       break;
@@ -110,6 +112,7 @@ absl::Status CheckParameter(const ParameterSpec& parameter) {
       if (parameter.choices.empty()) return bad("it has no choices");
       break;
     case ParameterType::kFlag:
+    case ParameterType::kText:
       break;
     default:
       return bad("it has no type that this program knows");

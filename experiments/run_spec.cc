@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -66,7 +67,8 @@ std::string CompleteText(const Experiment& experiment, const RunSpec& spec) {
     if (complete.Find(path) == nullptr) complete.Set(path, text, "default").IgnoreError();
   }
   for (const ParameterValue& parameter : spec.parameter_values) {
-    if (!parameter.is_default) continue;
+    const Setting* given = complete.Find(Cat("policy.", parameter.name));
+    if (given != nullptr && given->text == parameter.value) continue;
     complete.Set(Cat("policy.", parameter.name), parameter.value, "default").IgnoreError();
   }
   return complete.ToText();
@@ -86,6 +88,32 @@ absl::Status CheckView(const Experiment& experiment, const RunSpec& spec) {
   return absl::OkStatus();
 }
 
+// What a setting says, or for a text parameter the file that it names: the run keeps what was in
+// it.
+absl::StatusOr<std::string> ParameterText(const PolicyInfo& policy, std::string_view name,
+                                          const Setting& setting) {
+  constexpr std::size_t kMostBytes = 1 << 20;
+  const auto parameter = std::find_if(policy.parameters.begin(), policy.parameters.end(),
+                                      [&](const ParameterSpec& spec) { return spec.name == name; });
+  if (parameter->type != ParameterType::kText || !setting.text.starts_with("@")) {
+    return setting.text;
+  }
+  const std::string path = setting.text.substr(1);
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kMostBytes + 1, 0);
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (!file.is_open() || file.bad()) {
+    return Invalid(Cat(setting.where, ": parameter '", std::string(name),
+                       "': cannot read the file '", path, "'"));
+  }
+  if (text.size() > kMostBytes) {
+    return Invalid(Cat(setting.where, ": parameter '", std::string(name), "': the file '", path,
+                       "' is larger than 1 MiB"));
+  }
+  return text;
+}
+
 absl::Status ReadParameters(const Experiment& experiment, RunSpec* spec) {
   std::vector<std::string_view> names;
   for (const ParameterSpec& parameter : spec->policy->parameters) names.push_back(parameter.name);
@@ -97,7 +125,9 @@ absl::Status ReadParameters(const Experiment& experiment, RunSpec* spec) {
       return Invalid(Cat(setting->where, ": policy ", spec->policy->name, " has no parameter '",
                          name, "'", DidYouMean(name, names)));
     }
-    const std::pair<std::string, std::string> one = {name, setting->text};
+    const absl::StatusOr<std::string> text = ParameterText(*spec->policy, name, *setting);
+    if (!text.ok()) return text.status();
+    const std::pair<std::string, std::string> one = {name, *text};
     if (!Parameters::Parse(spec->policy->parameters, std::span(&one, 1), &spec->parameters,
                            &error)) {
       return Invalid(Cat(setting->where, ": ", error, ListHint(setting->text)));
@@ -106,6 +136,10 @@ absl::Status ReadParameters(const Experiment& experiment, RunSpec* spec) {
   }
   if (!Parameters::Parse(spec->policy->parameters, given, &spec->parameters, &error)) {
     return absl::InternalError(Cat("policy ", spec->policy->name, ": ", error));
+  }
+  if (spec->policy->check != nullptr) {
+    error = spec->policy->check(spec->parameters);
+    if (!error.empty()) return Invalid(Cat("policy ", spec->policy->name, ": ", error));
   }
   spec->parameter_values = ValuesAsText(*spec->policy, given);
   return absl::OkStatus();

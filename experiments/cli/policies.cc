@@ -41,6 +41,12 @@ std::string_view TypeName(ParameterType type) {
       return "flag";
     case ParameterType::kDuration:
       return "duration";
+    case ParameterType::kNumber:
+      return "number";
+    case ParameterType::kIntegers:
+      return "integers";
+    case ParameterType::kText:
+      return "text";
     case ParameterType::kChoice:
       break;
   }
@@ -62,17 +68,29 @@ std::string DurationText(std::int64_t ns) {
   return Cat(ns, "ns");
 }
 
+bool HasRange(const ParameterSpec& parameter) {
+  return parameter.type != ParameterType::kFlag && parameter.type != ParameterType::kChoice &&
+         parameter.type != ParameterType::kText;
+}
+
 std::string RangeText(const ParameterSpec& parameter) {
   switch (parameter.type) {
     case ParameterType::kInteger:
+    case ParameterType::kNumber:
       return parameter.max == kNoMaximum ? Cat(parameter.min, " or more")
                                          : Cat(parameter.min, " to ", parameter.max);
     case ParameterType::kDuration:
       return parameter.max == kNoMaximum
                  ? Cat(DurationText(parameter.min), " or more")
                  : Cat(DurationText(parameter.min), " to ", DurationText(parameter.max));
+    case ParameterType::kIntegers:
+      return parameter.max == kNoMaximum
+                 ? Cat("N:N:..., each ", parameter.min, " or more")
+                 : Cat("N:N:..., each ", parameter.min, " to ", parameter.max);
     case ParameterType::kFlag:
       return "true, false";
+    case ParameterType::kText:
+      return "text or @FILE";
     case ParameterType::kChoice:
       break;
   }
@@ -85,7 +103,7 @@ Json ParameterJson(const ParameterSpec& parameter) {
               {"unit", parameter.type == ParameterType::kDuration ? std::string_view("ns")
                                                                   : parameter.unit},
               {"default", parameter.default_text}};
-  if (parameter.type == ParameterType::kInteger || parameter.type == ParameterType::kDuration) {
+  if (HasRange(parameter)) {
     out["min"] = parameter.min;
     out["max"] = parameter.max == kNoMaximum ? Json(nullptr) : Json(parameter.max);
   }

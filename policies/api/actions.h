@@ -38,9 +38,13 @@ struct TransferSpec {
   Tier to_tier = Tier::kDevice;
   /// The device `to` does it between its steps, in their order, instead of beside them.
   bool blocking = false;
-  /// A stage of a live migration: what is computed by now is copied while the request goes on where
-  /// it is. The transfer that follows copies only the rest.
+  /// A stage of a live migration, or to the device's own host tier a checkpoint: the full blocks
+  /// computed by now are copied while the request goes on where it is. The transfer or swap-out
+  /// that follows copies only the rest.
   bool live = false;
+  /// Of a swap-in: the blocks stay in the host tier, too, like those of a stage; who is swapped out
+  /// again copies only what is new.
+  bool keep = false;
 };
 
 struct Started {

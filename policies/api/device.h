@@ -103,6 +103,8 @@ struct DeviceReport {
   std::uint32_t waiting = 0;         ///< requests bound to it that have nothing computed
   std::uint32_t running = 0;         ///< and those that have
   std::uint64_t waiting_tokens = 0;  ///< that the former have to compute first
+  std::uint32_t waiting_blocks = 0;  ///< and the KV blocks for these
+  std::uint32_t preempted = 0;       ///< of the waiting: those that have run before
   std::uint32_t queued = 0;          ///< plans
   std::uint32_t free_blocks = 0;
   std::uint32_t total_blocks = 0;

@@ -5,6 +5,7 @@
 #ifndef SCHEDTWIN_POLICIES_API_PARAMETERS_H_
 #define SCHEDTWIN_POLICIES_API_PARAMETERS_H_
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
@@ -25,6 +26,9 @@ enum class ParameterType : std::uint8_t {
   kFlag,      ///< true | false
   kDuration,  ///< a number and ns, us, ms, s or min
   kChoice,    ///< one of `choices`
+  kNumber,    ///< a decimal number
+  kIntegers,  ///< integers in the order given, joined by ':'; may be none
+  kText,      ///< any text; users may give "@FILE" for what a file holds
 };
 
 /// One row of a policy's table. Views must outlive every use (string literals do).
@@ -32,9 +36,9 @@ struct ParameterSpec {
   std::string_view name;
   ParameterType type = ParameterType::kInteger;
   std::string_view default_text;
-  std::int64_t min = 0;  ///< kInteger: the value; kDuration: nanoseconds
+  std::int64_t min = 0;  ///< kInteger, kNumber: the value; kIntegers: each; kDuration: nanoseconds
   std::int64_t max = std::numeric_limits<std::int64_t>::max();
-  std::string_view unit;  ///< what an integer counts: "requests", "tokens", "steps"
+  std::string_view unit;  ///< what a number counts: "requests", "tokens", "steps"
   std::string_view meaning;
   std::span<const std::string_view> choices = {};
 };
@@ -79,7 +83,7 @@ class Parameters {
                     std::span<const std::pair<std::string, std::string>> settings, Parameters* out,
                     std::string* error) {
     out->table_ = table;
-    out->values_.assign(table.size(), 0);
+    out->values_.assign(table.size(), {});
     for (std::size_t i = 0; i < table.size(); ++i) {
       if (!ParseValue(table[i], table[i].default_text, &out->values_[i], error)) return false;
     }
@@ -95,18 +99,34 @@ class Parameters {
   }
 
   /// REQUIRES: `name` is in the table with that type; anything else is a defect of the policy and
-  /// aborts.
-  std::int64_t integer(std::string_view name) const { return Get(name, ParameterType::kInteger); }
-  bool flag(std::string_view name) const { return Get(name, ParameterType::kFlag) != 0; }
+  /// aborts. Views of text and integers live as long as this.
+  std::int64_t integer(std::string_view name) const {
+    return Get(name, ParameterType::kInteger).integer;
+  }
+  bool flag(std::string_view name) const { return Get(name, ParameterType::kFlag).integer != 0; }
   Duration duration(std::string_view name) const {
-    return Duration::Nanos(Get(name, ParameterType::kDuration));
+    return Duration::Nanos(Get(name, ParameterType::kDuration).integer);
   }
   std::string_view choice(std::string_view name) const {
-    const auto index = static_cast<std::size_t>(Get(name, ParameterType::kChoice));
+    const auto index = static_cast<std::size_t>(Get(name, ParameterType::kChoice).integer);
     return table_[Find(table_, name)].choices[index];
+  }
+  double number(std::string_view name) const { return Get(name, ParameterType::kNumber).number; }
+  std::span<const std::int64_t> integers(std::string_view name) const {
+    return Get(name, ParameterType::kIntegers).integers;
+  }
+  std::string_view text(std::string_view name) const {
+    return Get(name, ParameterType::kText).text;
   }
 
  private:
+  struct Value {
+    std::int64_t integer = 0;  // also flags, durations, and the index of a choice
+    double number = 0;
+    std::vector<std::int64_t> integers;
+    std::string text;
+  };
+
   static std::size_t Find(std::span<const ParameterSpec> table, std::string_view name) {
     std::size_t i = 0;
     while (i < table.size() && table[i].name != name) ++i;
@@ -118,61 +138,103 @@ class Parameters {
     for (const ParameterSpec& spec : table) known += " " + std::string(spec.name);
     return known;
   }
-  static bool ParseValue(const ParameterSpec& spec, std::string_view text, std::int64_t* out,
-                         std::string* error) {
-    bool good = false;
-    std::string wanted;
-    switch (spec.type) {
-      case ParameterType::kInteger: {
-        const auto result = std::from_chars(text.data(), text.data() + text.size(), *out);
-        good = result.ec == std::errc() && result.ptr == text.data() + text.size() &&
-               *out >= spec.min && *out <= spec.max;
-        wanted = "an integer from " + std::to_string(spec.min) +
-                 (spec.max == std::numeric_limits<std::int64_t>::max()
-                      ? " up"
-                      : " to " + std::to_string(spec.max));
-        break;
-      }
-      case ParameterType::kFlag:
-        good = text == "true" || text == "false";
-        *out = text == "true";
-        wanted = "true or false";
-        break;
-      case ParameterType::kDuration: {
-        Duration d;
-        good = ParseDuration(text, &d) && d.ns() >= spec.min && d.ns() <= spec.max;
-        *out = d.ns();
-        wanted = "a duration with its unit, such as 10ms or 1.5s";
-        if (spec.max != std::numeric_limits<std::int64_t>::max()) {
-          wanted +=
-              ", from " + std::to_string(spec.min) + "ns to " + std::to_string(spec.max) + "ns";
-        }
-        break;
-      }
-      case ParameterType::kChoice:
-        wanted = "one of";
-        for (std::size_t i = 0; i < spec.choices.size(); ++i) {
-          if (spec.choices[i] == text) {
-            good = true;
-            *out = static_cast<std::int64_t>(i);
-          }
-          wanted += " " + std::string(spec.choices[i]);
-        }
-        break;
+
+  template <class Number>
+  static bool ReadNumber(const ParameterSpec& spec, std::string_view text, Number* out) {
+    const auto result = std::from_chars(text.data(), text.data() + text.size(), *out);
+    return result.ec == std::errc() && result.ptr == text.data() + text.size() &&
+           *out >= static_cast<Number>(spec.min) && *out <= static_cast<Number>(spec.max);
+  }
+  static bool ReadIntegers(const ParameterSpec& spec, std::string_view text,
+                           std::vector<std::int64_t>* out) {
+    out->clear();
+    while (!text.empty()) {
+      const std::size_t end = std::min(text.find(':'), text.size());
+      std::int64_t value = 0;
+      if (!ReadNumber(spec, text.substr(0, end), &value)) return false;
+      out->push_back(value);
+      if (end + 1 == text.size()) return false;  // nothing behind the last ':'
+      text.remove_prefix(std::min(end + 1, text.size()));
     }
-    if (good) return true;
-    *error = "parameter '" + std::string(spec.name) + "' cannot be '" + std::string(text) +
-             "'; it takes " + wanted;
+    return true;
+  }
+  static bool ReadChoice(const ParameterSpec& spec, std::string_view text, std::int64_t* out) {
+    for (std::size_t i = 0; i < spec.choices.size(); ++i) {
+      if (spec.choices[i] != text) continue;
+      *out = static_cast<std::int64_t>(i);
+      return true;
+    }
     return false;
   }
-  std::int64_t Get(std::string_view name, ParameterType type) const {
+  static bool Read(const ParameterSpec& spec, std::string_view text, Value* out) {
+    switch (spec.type) {
+      case ParameterType::kInteger:
+        return ReadNumber(spec, text, &out->integer);
+      case ParameterType::kNumber:
+        return ReadNumber(spec, text, &out->number);
+      case ParameterType::kIntegers:
+        return ReadIntegers(spec, text, &out->integers);
+      case ParameterType::kFlag:
+        out->integer = text == "true";
+        return text == "true" || text == "false";
+      case ParameterType::kDuration: {
+        Duration duration;
+        if (!ParseDuration(text, &duration)) return false;
+        out->integer = duration.ns();
+        return duration.ns() >= spec.min && duration.ns() <= spec.max;
+      }
+      case ParameterType::kChoice:
+        return ReadChoice(spec, text, &out->integer);
+      case ParameterType::kText:
+        out->text = text;
+        return true;
+    }
+    return false;
+  }
+
+  static std::string Wanted(const ParameterSpec& spec) {
+    const bool bounded = spec.max != std::numeric_limits<std::int64_t>::max();
+    const std::string from =
+        " from " + std::to_string(spec.min) + (bounded ? " to " + std::to_string(spec.max) : " up");
+    std::string wanted;
+    switch (spec.type) {
+      case ParameterType::kInteger:
+        return "an integer" + from;
+      case ParameterType::kNumber:
+        return "a number" + from;
+      case ParameterType::kIntegers:
+        return "integers" + from + ", joined by ':', such as 4:8";
+      case ParameterType::kFlag:
+        return "true or false";
+      case ParameterType::kDuration:
+        wanted = "a duration with its unit, such as 10ms or 1.5s";
+        if (!bounded) return wanted;
+        return wanted + ", from " + std::to_string(spec.min) + "ns to " + std::to_string(spec.max) +
+               "ns";
+      case ParameterType::kChoice:
+        wanted = "one of";
+        for (const std::string_view choice : spec.choices) wanted += " " + std::string(choice);
+        return wanted;
+      case ParameterType::kText:
+        break;
+    }
+    return "text";
+  }
+  static bool ParseValue(const ParameterSpec& spec, std::string_view text, Value* out,
+                         std::string* error) {
+    if (Read(spec, text, out)) return true;
+    *error = "parameter '" + std::string(spec.name) + "' cannot be '" + std::string(text) +
+             "'; it takes " + Wanted(spec);
+    return false;
+  }
+  const Value& Get(std::string_view name, ParameterType type) const {
     const std::size_t i = Find(table_, name);
     if (i == table_.size() || table_[i].type != type) std::abort();
     return values_[i];
   }
 
   std::span<const ParameterSpec> table_;
-  std::vector<std::int64_t> values_;
+  std::vector<Value> values_;
 };
 
 }  // namespace schedtwin

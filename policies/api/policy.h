@@ -91,6 +91,9 @@ struct PolicyInfo {
   bool decoder = false;      ///< drives decoder models
   std::span<const ParameterSpec> parameters;
   std::unique_ptr<Policy> (*create)(const Parameters& parameters) = nullptr;
+  /// What is wrong with values that are each in their range, in one line that says how to mend it;
+  /// empty: nothing. Asked before `create`, which then cannot fail. None: nothing ever is.
+  std::string (*check)(const Parameters& parameters) = nullptr;
 };
 
 }  // namespace schedtwin

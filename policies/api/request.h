@@ -101,6 +101,8 @@ class RequestView {
   std::uint32_t owned_blocks() const { return hot_->owned_blocks; }
   Tier tier() const { return hot_->tier; }
   std::uint32_t units() const { return cold_->spec.units; }
+  /// Equal for inputs of equal shapes, which one batch can hold without padding.
+  std::uint32_t shape() const { return cold_->spec.shape; }
 
   Time arrival() const { return cold_->spec.arrival; }
   Time deadline() const { return cold_->spec.deadline; }

@@ -46,6 +46,7 @@ struct RequestSpec {
   /// The prompt's text, in order; what it does not cover, or all where it is empty, is text that no
   /// other request has. Read until Next is called again.
   std::span<const ContentSegment> content = {};
+  std::uint32_t shape = 0;  ///< one-shot models: names the shapes of its inputs; 0: the model's own
   std::uint64_t output_content = 0;  ///< by which later prompts name its output; 0: none will
 };
 

@@ -112,8 +112,12 @@ Refusal Operations::CheckTransfer(const TransferSpec& transfer) const {
   if (state != DeviceState::kUp && !stays) return Refusal::kDeviceDown;
   if (hot.in_flight > 0) return Refusal::kDuplicateEntry;
   if (hot.state == RequestState::kStanding && !transfer.live) return Refusal::kDuplicateEntry;
-  const bool staged = transfer.from_tier == Tier::kDevice && transfer.to_tier == Tier::kDevice;
+  const bool swaps = transfer.from == transfer.to;
+  const bool staged =
+      transfer.from_tier == Tier::kDevice && (swaps || transfer.to_tier == Tier::kDevice);
   if (transfer.live && (!staged || transfer.blocking)) return Refusal::kBadArgument;
+  const bool swaps_in = swaps && transfer.from_tier == Tier::kHost;
+  if (transfer.keep && (!swaps_in || transfer.blocking)) return Refusal::kBadArgument;
   if (to.block_tokens != views_[transfer.from.value].block_tokens) return Refusal::kBadArgument;
   if (BlocksToMove(id, transfer.live) == 0) return Refusal::kBadArgument;
   return LinkOf(transfer.from, transfer.to).exists() ? Refusal::kNone : Refusal::kNoLink;
@@ -150,9 +154,10 @@ Started Operations::MoveKv(const TransferSpec& transfer) {
   const Operation* stage = Find(fate.staged);
   const bool builds_on =
       stage != nullptr && stage->to == transfer.to && stage->to_tier == transfer.to_tier;
-  const std::uint32_t there = builds_on ? stage->blocks : 0;
+  const std::uint32_t there = builds_on ? stage->copied_blocks : 0;
+  const std::uint32_t held = builds_on ? stage->blocks : 0;
   DeviceMemory& to = drivers_[transfer.to.value]->memory();
-  if (blocks > there && !to.TakeFor(id, transfer.to_tier, blocks - there)) {
+  if (blocks > held && !to.TakeFor(id, transfer.to_tier, blocks - held)) {
     return {{}, Refusal::kNoMemory};
   }
   if (builds_on) {
@@ -172,7 +177,9 @@ Started Operations::MoveKv(const TransferSpec& transfer) {
   operation.from_tier = transfer.from_tier;
   operation.to_tier = transfer.to_tier;
   operation.blocking = transfer.blocking;
-  operation.blocks = blocks;
+  operation.keep = transfer.keep;
+  operation.blocks = std::max(blocks, held);
+  operation.copied_blocks = blocks;
   operation.bytes = (blocks - there) * drivers_[transfer.to.value]->info().block_bytes;
   const OpId op = Add(operation);
   fate.operation = op;
@@ -196,7 +203,7 @@ void Operations::SendCopy(OpId id, std::uint32_t first_block) {
   if (to_pool.identifies()) {
     const std::span<const std::uint32_t> from_table = from_pool.BlockTable(request);
     const std::span<const std::uint32_t> to_table = to_pool.BlockTable(request);
-    for (std::uint32_t i = first_block; i < operation.blocks; ++i) {
+    for (std::uint32_t i = first_block; i < operation.copied_blocks; ++i) {
       const std::uint32_t index = i - first_block;
       to.sender().Send(
           {.kind = CommandKind::kFrom, .tokens = from_table[i], .context_tokens = index});
@@ -206,7 +213,7 @@ void Operations::SendCopy(OpId id, std::uint32_t first_block) {
   to.sender().Send({.kind = CommandKind::kCopy,
                     .blocking = operation.blocking,
                     .request = request,
-                    .tokens = operation.blocks - first_block,
+                    .tokens = operation.copied_blocks - first_block,
                     .context_tokens = operation.from.value,
                     .plan = {id.slot, id.generation},
                     .step = static_cast<std::uint32_t>(operation.to_tier),
@@ -459,11 +466,13 @@ void Operations::SettleKv(OpId id, bool ok) {
   }
   hot.state = RequestState::kWaiting;
   if (ok) {
-    if (hot.owned_blocks > 0) from.GiveFor(request, operation.from_tier, hot.owned_blocks);
+    const std::uint32_t left = hot.owned_blocks;
     hot.device = operation.to.value;
     hot.tier = operation.to_tier;
     hot.owned_blocks = operation.blocks;
     if (hot.tier == Tier::kDevice) to.AnnounceAll(request);
+    if (operation.keep) return KeepAsStage(id, left);
+    if (left > 0) from.GiveFor(request, operation.from_tier, left);
     return Remove(id);
   }
   to.GiveFor(request, operation.to_tier, operation.blocks);
@@ -474,6 +483,18 @@ void Operations::SettleKv(OpId id, bool ok) {
     fate.recomputed_tokens += hot.scheduled_tokens;
     from.Drop(request);
   }
+}
+
+void Operations::KeepAsStage(OpId id, std::uint32_t host_blocks) {
+  Operation& operation = Get(id);
+  const std::uint32_t request = operation.request.value;
+  operation.kind = OperationKind::kStage;
+  operation.from_tier = Tier::kDevice;
+  operation.to_tier = Tier::kHost;
+  operation.blocks = host_blocks;
+  operation.copied_blocks = BlocksToMove(request, /*live=*/true);  // the tail will be written to
+  operation.ended = true;
+  core_->requests.fate(request).staged = id;
 }
 
 void Operations::SettleWeights(Operation& operation, bool ok) {

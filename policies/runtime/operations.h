@@ -84,6 +84,7 @@ class Operations {
     bool lost = false;    ///< a device at one of its ends has failed
     bool lost_source = false;
     bool cancelled = false;
+    bool keep = false;  ///< a swap-in whose blocks stay in the host tier, as a stage
     OperationKind kind = OperationKind::kTransfer;
     RequestId request;
     ModelId model;
@@ -91,7 +92,9 @@ class Operations {
     DeviceId to;
     Tier from_tier = Tier::kDevice;
     Tier to_tier = Tier::kDevice;
-    std::uint32_t blocks = 0;         ///< at the other end, those of earlier stages included
+    std::uint32_t blocks = 0;  ///< at the other end, those of earlier stages included
+    std::uint32_t copied_blocks =
+        0;  ///< of these, those that hold what they should when it is done
     std::uint32_t source_blocks = 0;  ///< of an orphan: still held where it reads
     std::uint64_t bytes = 0;
     ReplyStatus status = ReplyStatus::kOk;
@@ -114,6 +117,8 @@ class Operations {
   void DropStage(std::uint32_t request);
   void SendCopy(OpId id, std::uint32_t first_block);
   void SettleKv(OpId id, bool ok);
+  /// Makes of a swap-in that is done what a stage to the host tier would have left there.
+  void KeepAsStage(OpId id, std::uint32_t host_blocks);
   void SettleWeights(Operation& operation, bool ok);
   void Record(OpId id, const Operation& operation, bool ok) const;
 

@@ -33,6 +33,8 @@ void Reports::Take(std::uint32_t device) {
     } else {
       ++report.waiting;
       report.waiting_tokens += hot.known_tokens - hot.scheduled_tokens;
+      report.waiting_blocks += BlocksFor(hot.known_tokens, view.block_tokens);
+      report.preempted += core_->requests.cold(id).preemptions > 0;
     }
   });
   on_their_way_[device].push_back(report);

@@ -232,7 +232,7 @@ Started World::ActionsFacet::Transfer(const TransferSpec& transfer) {
                             static_cast<std::uint64_t>(transfer.from_tier) << 48 |
                             static_cast<std::uint64_t>(transfer.to_tier) << 49 |
                             std::uint64_t{transfer.blocking} << 50 |
-                            std::uint64_t{transfer.live} << 51;
+                            std::uint64_t{transfer.live} << 51 | std::uint64_t{transfer.keep} << 52;
   const std::uint64_t what = transfer.request.value | std::uint64_t{transfer.weights.value} << 32;
   return Answer(DecisionCode::kTransfer, what, how, operations_->Transfer(transfer));
 }

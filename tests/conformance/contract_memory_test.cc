@@ -312,6 +312,57 @@ TEST_P(ContractMemory, ALiveMigrationCopiesInStagesWhileItRuns) {
   EXPECT_EQ(run.recorder.Find(0)->device, kSecond);
 }
 
+TEST_P(ContractMemory, ACheckpointCopiesToTheHostWhileItRunsAndIsKept) {
+  struct Scenario final : Disturbing {
+    static TransferSpec Between(Tier from, Tier to) {
+      TransferSpec spec;
+      spec.request = kIt;
+      spec.from = spec.to = kFirst;
+      spec.from_tier = from;
+      spec.to_tier = to;
+      return spec;
+    }
+    void Disturb(Context& context) override {
+      TransferSpec checkpoint = Between(Tier::kDevice, Tier::kHost);
+      checkpoint.live = true;
+      EXPECT_EQ(context.actions().Transfer(checkpoint).refusal, Refusal::kNone);
+      EXPECT_EQ(context.request(kIt).state(), RequestState::kWaiting) << "it may run";
+      ServeAgain(context, kIt);
+    }
+    void OnPlanDone(Context& context, const PlanDone& done) override {
+      Disturbing::OnPlanDone(context, done);
+      if (!staged || swaps == 2 || moving || !context.live(kIt)) return;
+      if (context.request(kIt).state() != RequestState::kWaiting) return;
+      moving = context.actions().Preempt(kIt, PreemptMode::kSwapBlocking) == Refusal::kNone;
+      EXPECT_TRUE(moving);
+      ++swaps;
+    }
+    void Next(Context& context, const OperationDone& done) override {
+      staged |= done.kind == OperationKind::kStage;
+      if (done.kind == OperationKind::kSwapOut) {
+        TransferSpec back = Between(Tier::kHost, Tier::kDevice);
+        back.keep = true;
+        EXPECT_EQ(context.actions().Transfer(back).refusal, Refusal::kNone);
+      }
+      if (done.kind != OperationKind::kSwapIn) return;
+      moving = false;
+      Disturbing::Next(context, done);
+    }
+    bool staged = false, moving = false;
+    int swaps = 0;
+  };
+  TwoWorlds run;
+  run.layer_pause = Duration::Millis(1);
+  const auto played =
+      PlayThrough<Scenario>(run, GetParam(), {TokenRequest(0, 40, 30), TokenRequest(0, 9, 20)});
+  using enum OperationKind;
+  EXPECT_THAT(played.policy->ended,
+              testing::ElementsAre(kStage, kSwapOut, kSwapIn, kSwapOut, kSwapIn));
+  const std::uint64_t block = run.device.block_bytes;
+  EXPECT_LE(run.recorder.operations[3].bytes, block) << "only the last block may be missing";
+  EXPECT_EQ(run.recorder.Find(0)->recomputed_tokens, 0u);
+}
+
 /// Cancels a copy of request 0 that stands behind a slow step of request 1 where it is to arrive.
 class Cancelling : public Server {
  public:

@@ -362,6 +362,7 @@ class RandomPolicy final : public Policy {
     spec.to_tier = AnyTier();
     spec.blocking = Percent(25);
     spec.live = Percent(25);
+    spec.keep = Percent(25);
     if (context.live(spec.request) && Percent(shape_.sense)) {
       const RequestView view = context.request(spec.request);
       spec.from = view.device();

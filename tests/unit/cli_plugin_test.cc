@@ -153,15 +153,20 @@ TEST(CliPlugin, ShowsItsParameters) {
   ASSERT_EQ(policies.size(), 1u);
   EXPECT_EQ(policies[0]["name"], "typed");
   const json& parameters = policies[0]["parameters"];
-  ASSERT_EQ(parameters.size(), 4u);
+  ASSERT_EQ(parameters.size(), 7u);
   EXPECT_EQ(parameters[0]["type"], "integer");
   EXPECT_EQ(parameters[0]["max"], 64);
   EXPECT_EQ(parameters[0]["unit"], "requests");
   EXPECT_EQ(parameters[1]["type"], "flag");
   EXPECT_EQ(parameters[2]["default"], "10ms");
   EXPECT_EQ(parameters[3]["choices"], (json{"arrival", "length"}));
+  EXPECT_EQ(parameters[4]["type"], "number");
+  EXPECT_EQ(parameters[5]["type"], "integers");
+  EXPECT_EQ(parameters[5]["min"], 1);
+  EXPECT_EQ(parameters[6]["type"], "text");
   const Outcome text = program.Run({"policies", "./typed.so"});
-  EXPECT_THAT(text.out, AllOf(HasSubstr("1 to 64"), HasSubstr("waited for more")));
+  EXPECT_THAT(text.out, AllOf(HasSubstr("1 to 64"), HasSubstr("waited for more"),
+                              HasSubstr("N:N:..., each 1 to 64"), HasSubstr("text or @FILE")));
 }
 
 TEST(CliPlugin, ChecksWhatItsParametersAreSetTo) {
@@ -172,7 +177,23 @@ TEST(CliPlugin, ChecksWhatItsParametersAreSetTo) {
       {"policy.delay=2s", "a duration with its unit"},
       {"policy.order=size", "it takes one of arrival length"},
       {"policy.greedy=1", "true or false"},
-      {"policy.batc=3", "policy typed has no parameter 'batc'; did you mean 'batch'?"}};
+      {"policy.batc=3", "policy typed has no parameter 'batc'; did you mean 'batch'?"},
+      {"policy.share=1.01", "it takes a number from 0 to 1"},
+      {"policy.share=nan", "cannot be 'nan'"},
+      {"policy.share=0.5x", "cannot be '0.5x'"},
+      {"policy.share=", "a number"},
+      {"policy.sizes=4:0", "it takes integers from 1 to 64, joined by ':', such as 4:8"},
+      {"policy.sizes=4:", "cannot be '4:'"},
+      {"policy.sizes=:4", "cannot be ':4'"},
+      {"policy.sizes=4;8", "cannot be '4;8'"},
+      {"policy.sizes=4:9", "policy typed: no size may be above batch; raise batch"},
+      {"policy.config=nonsense", "policy typed: config says nonsense"},
+      {"policy.config=@gone.txt", "parameter 'config': cannot read the file 'gone.txt'"},
+      {"policy.config=@.", "parameter 'config': cannot read the file '.'"},
+      {"policy.config=@large.txt", "the file 'large.txt' is larger than 1 MiB"},
+      {"policy.config=@said.txt", "policy typed: config says nonsense"}};
+  std::ofstream(program.Path("said.txt")) << "what\nnonsense\n";
+  std::ofstream(program.Path("large.txt")) << std::string((1 << 20) + 1, 'x');
   for (const auto& [set, says] : mistakes) {
     ExpectMistakeIsTold(program, {"", {"sim", "--policy", "./typed.so", "--set", set}, says});
   }

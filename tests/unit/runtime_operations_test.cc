@@ -513,9 +513,9 @@ TEST_P(Operation, RefusesWithItsReason) {
     expect(Move(0, 9, 0), Refusal::kUnknownDevice, "no such device");
     expect(Move(77, 0, 1), Refusal::kUnknownRequest, "no such request");
     expect(TransferSpec{.from = {0}, .to = {1}}, Refusal::kUnknownRequest, "nothing to move");
-    TransferSpec live = Swap(0, Tier::kDevice, Tier::kHost);
-    live.live = true;
-    expect(live, Refusal::kBadArgument, "a stage is between devices");
+    TransferSpec live = Move(0, 0, 1, true);
+    live.to_tier = Tier::kHost;
+    expect(live, Refusal::kBadArgument, "a stage is between devices, or to the device's own host");
     live = Move(0, 0, 1, true);
     live.blocking = true;
     expect(live, Refusal::kBadArgument, "a stage that blocks is none");
