@@ -1,5 +1,7 @@
 #include "policies/runtime/fleet.h"
 
+#include <algorithm>
+
 #include "policies/runtime/device_driver.h"
 
 namespace schedtwin {
@@ -110,11 +112,18 @@ void Fleet::OnFault(std::uint32_t index, bool ends) {
     return;
   }
   if (view.state == DeviceState::kOff) return;  // nothing there that could fail
-  if (!fault.until.infinite()) {
-    core_->Push(fault.until, EventClass::kDeviceChange, device, {EventKind::kFault, index, 1});
-    ++faults_to_come_;
+  if (failures_[device]++ == 0 && view.state != DeviceState::kFailed) {
+    Fail(device, fault.loses_requests);
   }
-  if (failures_[device]++ > 0 || view.state == DeviceState::kFailed) return;
+  if (fault.until.infinite()) return;
+  // After the failure was told, though a late clock may find that it is over.
+  core_->Push(std::max(fault.until, core_->now), EventClass::kDeviceChange, device,
+              {EventKind::kFault, index, 1});
+  ++faults_to_come_;
+}
+
+void Fleet::Fail(std::uint32_t device, bool loses_requests) {
+  DeviceView& view = views_[device];
   draining_ -= view.state == DeviceState::kDraining;
   unready_[device] = view.state == DeviceState::kStarting;
   starting_ -= unready_[device];
@@ -128,7 +137,7 @@ void Fleet::OnFault(std::uint32_t index, bool ends) {
   drivers_[device]->Fail();
   operations_->OnDeviceFailed(device);
   for (const std::uint32_t id : held) {
-    if (fault.loses_requests) {
+    if (loses_requests) {
       core_->Push(core_->now, EventClass::kCancel, 0,
                   {EventKind::kCancel, static_cast<std::uint32_t>(CancelBy::kFault), id});
     }

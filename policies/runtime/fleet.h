@@ -46,6 +46,7 @@ class Fleet {
 
  private:
   void Drain(std::uint32_t device);
+  void Fail(std::uint32_t device, bool loses_requests);
   void Recover(std::uint32_t device);
   void RemoveEmpty();
   bool Holds(std::uint32_t device) const;

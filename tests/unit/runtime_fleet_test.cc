@@ -328,6 +328,23 @@ TEST_F(FleetTest, OverlappingFaultsEndWithTheLast) {
               ElementsAre("0 arrival 0", "10 device 0 failed", "80 device 0 recovered"));
 }
 
+// A clock that wakes when all is over must not make a failure of a device that is up.
+TEST_F(FleetTest, FailureIsToldBeforeItsEndHoweverLateTheClockWakes) {
+  Faults({FaultAt(0, 10, 50)});
+  ManualTimeSource late;
+  late.advance = [](Time next) { return next == Time::Nanos(10) ? Time::Nanos(60) : next; };
+  timed.run.time = &late;
+  timed.policy.on_device_change = [](Context& context, DeviceId device, DeviceChange change) {
+    EXPECT_EQ(context.now(), Time::Nanos(60));
+    const bool failed = change == DeviceChange::kFailed;
+    EXPECT_EQ(context.device(device).state, failed ? DeviceState::kFailed : DeviceState::kUp);
+  };
+  timed.EndAllAt(82, 1);
+  timed.Run({TokenRequest(0, 8, 2)});
+  EXPECT_THAT(timed.Told(),
+              ElementsAre("0 arrival 0", "60 device 0 failed", "60 device 0 recovered"));
+}
+
 TEST_F(FleetTest, FaultOfADeviceThatIsOffIsNone) {
   timed.run.options.devices_at_start = 1;
   Faults({FaultAt(1, 10, 50)});
