@@ -183,13 +183,6 @@ VictimOrder ParseVictimOrder(std::string_view name) {
   return static_cast<VictimOrder>(at - kVictimOrderNames.begin());
 }
 
-/// Blocks that the request lacks for `tokens` tokens.
-std::uint32_t MissingBlocks(const Context& context, DeviceId device, const RequestView& request,
-                            std::uint32_t tokens) {
-  const std::uint32_t needed = BlocksFor(tokens, context.device(device).block_tokens);
-  return needed - std::min(needed, request.owned_blocks());
-}
-
 }  // namespace
 
 const PolicyInfo& ComposedInfo() { return kInfo; }
@@ -203,7 +196,11 @@ Composed::Composed(const Parameters& parameters)
       cache_(static_cast<std::size_t>(parameters.integer("response_cache")),
              parameters.duration("response_ttl")) {}
 
-void Composed::OnStart(Context& context) { engines_.resize(context.devices().size()); }
+void Composed::OnStart(Context& context) {
+  for (const DeviceView& device : context.devices()) {
+    engines_.push_back(std::make_unique<Engine>(*this, device.id));
+  }
+}
 
 void Composed::OnReport(Context&, const DeviceReport& report) { router_->OnReport(report); }
 
@@ -214,9 +211,9 @@ void Composed::OnArrival(Context& context, RequestId request) {
     return;
   }
   const DeviceId device = router_->Pick(context, request);
-  if (!device.valid() ||
-      !admission_->Admit(context, request,
-                         {device, engine(device).waiting.size(), engine(device).waiting_tokens})) {
+  if (!device.valid() || !admission_->Admit(context, request,
+                                            {device, engine(device).waiting.size(),
+                                             engine(device).waiting.tokens()})) {
     context.actions().Finish(request, EndReason::kRejected);
     return;
   }
@@ -224,190 +221,42 @@ void Composed::OnArrival(Context& context, RequestId request) {
   context.actions().Route(request, device);
   Engine& to = engine(device);
   const bool first = to.waiting.empty();
-  to.waiting.PushBack(request);
-  to.waiting_tokens += context.request(request).next_tokens();
-  if (!to.plan.valid()) {
-    context.actions().Poke(device);
-  } else if (first) {  // behind a head that was refused it can change nothing
-    Cut(context, to);
-  }
+  to.waiting.PushBack(context, request);
+  to.batching.OnQueued(context, first);  // behind a head that was refused it can change nothing
 }
 
 void Composed::OnCancel(Context& context, RequestId request, CancelBy) {
   const DeviceId device = context.request(request).device();
-  Engine& on = engine(device);
-  if (on.waiting.Remove(request)) {
-    on.waiting_tokens -= context.request(request).next_tokens();
-  } else {
-    std::erase(on.running, request);
-    if (on.partial == request) on.partial = {};
-  }
   router_->OnEnd(context, request, device);
-  Cut(context, on);
-}
-
-void Composed::Cut(Context& context, Engine& engine) {
-  if (!engine.cuttable) return;
-  engine.cuttable = false;
-  context.actions().Abort(engine.plan, AbortAt::kStep);
+  engine(device).batching.Remove(context, request);
 }
 
 void Composed::OnDeviceChange(Context& context, DeviceId device, DeviceChange change) {
-  if (change != DeviceChange::kFailed) return;
-  // They wait for the device to come back, and are computed again in the order they were in.
-  Engine& on = engine(device);
-  for (const RequestId request : on.running) {
-    on.waiting_tokens += context.request(request).next_tokens();
-  }
-  on.waiting.PutBack(&on.running);
-  on.partial = {};
+  if (change == DeviceChange::kFailed) engine(device).batching.OnFailed(context);
 }
 
 void Composed::OnPlanDone(Context& context, const PlanDone& done) {
-  Engine& on = engine(done.device);
-  on.plan = {};
-  on.cuttable = false;
+  engine(done.device).batching.OnPlanDone(context, done);
   for (const Entry& entry : done.entries) {
     const RequestView view = context.request(entry.request);
-    if (view.state() != RequestState::kWaiting) continue;  // it is over
-    if (done.steps > 0 && view.output_tokens() == 1) {
+    const bool over =
+        view.state() != RequestState::kWaiting && view.state() != RequestState::kStanding;
+    if (done.steps > 0 && !over && view.output_tokens() == 1) {
       router_->OnPrefilled(context, entry.request, done.device);
     }
-    if (view.phase() != Phase::kDecode) continue;
-    if (on.partial == entry.request) on.partial = {};
-    if (mode_.standing_set) context.actions().Join(done.device, entry.request);
   }
   for (const RequestId request : done.finished) OnEnd(context, request, done.device);
 }
 
 void Composed::OnEnd(Context& context, RequestId request, DeviceId device) {
   const RequestView view = context.request(request);
-  std::erase(engine(device).running, request);
   if (view.output_tokens() == 1) router_->OnPrefilled(context, request, device);
   router_->OnEnd(context, request, device);
   if (const std::uint64_t key = ResponseKey(view); key != 0) cache_.Insert(key, context.now());
 }
 
 void Composed::OnSlotFree(Context& context, DeviceId device) {
-  Engine& on = engine(device);
-  entries_.clear();
-  StepDraft step;
-  if (const std::uint32_t most = context.device(device).max_step_tokens; most > 0) {
-    step.max_tokens = most;
-  }
-  bool preempted = FitDecodes(context, device);
-  step.running = static_cast<std::uint32_t>(on.running.size());
-  step.decodes = step.running - (on.partial.valid() ? 1 : 0);
-  preempted |= ContinuePrompt(context, device, &step);
-  if (!preempted) AdmitWaiting(context, device, &step);
-  // After a step that preempted, whoever waits may fit at the next boundary.
-  const bool many_steps = entries_.empty() && !preempted;
-  if (!mode_.standing_set) ListDecodes(context, device);
-  Launch(context, device, many_steps);
-}
-
-bool Composed::FitDecodes(Context& context, DeviceId device) {
-  bool preempted = false;
-  while (Growth(context, device) > context.device(device).free_blocks) {
-    PreemptOne(context, device);
-    preempted = true;
-  }
-  return preempted;
-}
-
-bool Composed::ContinuePrompt(Context& context, DeviceId device, StepDraft* step) {
-  Engine& on = engine(device);
-  if (!on.partial.valid()) return false;
-  const RequestId request = on.partial;
-  const RequestView view = context.request(request);
-  const std::uint32_t tokens = batcher_->PromptTokens(*step, view.next_tokens());
-  if (tokens == 0) return false;
-  bool preempted = false;
-  while (!Fits(context, device, request, view.scheduled_tokens() + tokens)) {
-    preempted = true;
-    if (PreemptOne(context, device) == request) return true;
-  }
-  TakePrompt(context, device, request, tokens, step);
-  return preempted;
-}
-
-void Composed::AdmitWaiting(Context& context, DeviceId device, StepDraft* step) {
-  Engine& on = engine(device);
-  // Prompts are computed one after another: behind one that is not done nobody is admitted.
-  while (!on.waiting.empty() && !on.partial.valid() && batcher_->Admits(*step)) {
-    const RequestId request = on.waiting.front();
-    const std::uint32_t known = context.request(request).next_tokens();
-    const std::uint32_t tokens = batcher_->PromptTokens(*step, known);
-    if (tokens == 0 || !Fits(context, device, request, known)) return;
-    on.waiting.PopFront();
-    on.waiting_tokens -= known;
-    on.running.push_back(request);
-    ++step->running;
-    ++step->admitted;
-    TakePrompt(context, device, request, tokens, step);
-  }
-}
-
-void Composed::TakePrompt(Context& context, DeviceId device, RequestId request,
-                          std::uint32_t tokens, StepDraft* step) {
-  const RequestView view = context.request(request);
-  if (context.device(device).total_blocks > 0) {
-    context.memory(device).Reserve(request, view.scheduled_tokens() + tokens);
-  }
-  engine(device).partial = tokens < view.next_tokens() ? request : RequestId{};
-  entries_.push_back({request, tokens});
-  step->prompt_tokens += tokens;
-}
-
-void Composed::ListDecodes(Context& context, DeviceId device) {
-  for (const RequestId request : engine(device).running) {
-    const RequestView view = context.request(request);
-    if (view.phase() != Phase::kDecode) continue;
-    if (context.device(device).total_blocks > 0) {
-      context.memory(device).Reserve(request, view.scheduled_tokens() + 1);
-    }
-    entries_.push_back({request, 1});
-  }
-}
-
-void Composed::Launch(Context& context, DeviceId device, bool many_steps) {
-  const bool standing = mode_.standing_set && context.device(device).standing > 0;
-  if (entries_.empty() && !standing) return;
-  const std::uint32_t steps = many_steps ? mode_.plan_steps : 1;
-  Engine& on = engine(device);
-  on.plan =
-      context.actions()
-          .Launch({.device = device, .entries = entries_, .standing = standing, .max_steps = steps})
-          .id;
-  on.cuttable = steps > 1;
-}
-
-RequestId Composed::PreemptOne(Context& context, DeviceId device) {
-  Engine& on = engine(device);
-  const std::size_t at = PickVictim(victim_order_, context, on.running);
-  const RequestId victim = on.running[at];
-  on.running.erase(on.running.begin() + static_cast<std::ptrdiff_t>(at));
-  if (on.partial == victim) on.partial = {};
-  context.actions().Preempt(victim, PreemptMode::kRecompute);
-  on.waiting.PushFront(victim);
-  on.waiting_tokens += context.request(victim).next_tokens();
-  return victim;
-}
-
-std::uint32_t Composed::Growth(Context& context, DeviceId device) {
-  if (mode_.standing_set) return context.memory(device).StandingGrowth();
-  std::uint32_t blocks = 0;
-  for (const RequestId request : engine(device).running) {
-    const RequestView view = context.request(request);
-    if (view.phase() != Phase::kDecode) continue;
-    blocks += MissingBlocks(context, device, view, view.scheduled_tokens() + 1);
-  }
-  return blocks;
-}
-
-bool Composed::Fits(Context& context, DeviceId device, RequestId request, std::uint32_t tokens) {
-  const std::uint32_t missing = MissingBlocks(context, device, context.request(request), tokens);
-  return missing + Growth(context, device) <= context.device(device).free_blocks;
+  engine(device).batching.OnSlotFree(context);
 }
 
 }  // namespace schedtwin

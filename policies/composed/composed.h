@@ -1,8 +1,7 @@
 // composed: a policy for decoders made of parts, each chosen by a parameter: a router gives
 // arrivals to devices, an admission turns some away, a batcher says what goes into a step, a victim
-// order who gives up its memory, and a response cache may answer before all of them. What is here
-// is what every combination needs: a queue and the running requests of each device, KV that grows
-// with them, recompute preemption, and plans of one or of many steps. Parts belong to the policy.
+// order who gives up its memory, and a response cache may answer before all of them. Each device
+// has an engine (parts/continuous_engine.h), first come first served. Parts belong to the policy.
 #ifndef SCHEDTWIN_POLICIES_COMPOSED_COMPOSED_H_
 #define SCHEDTWIN_POLICIES_COMPOSED_COMPOSED_H_
 
@@ -13,8 +12,9 @@
 #include "policies/api/policy.h"
 #include "policies/parts/admission.h"
 #include "policies/parts/batcher.h"
+#include "policies/parts/continuous_engine.h"
 #include "policies/parts/decode_mode.h"
-#include "policies/parts/request_queue.h"
+#include "policies/parts/engine_queue.h"
 #include "policies/parts/response_cache.h"
 #include "policies/parts/router.h"
 #include "policies/parts/victim_order.h"
@@ -37,32 +37,15 @@ class Composed final : public Policy {
 
  private:
   struct Engine {
-    RequestQueue waiting;
-    std::uint64_t waiting_tokens = 0;  ///< that those have to compute first
-    std::vector<RequestId> running;    ///< in order of admission
-    RequestId partial;                 ///< of those, the one whose prompt is not computed yet
-    PlanId plan;                       ///< in flight
-    bool cuttable = false;             ///< it runs many steps and has not been cut
+    explicit Engine(const Composed& policy, DeviceId device)
+        : batching(device, policy.mode_, policy.victim_order_, policy.batcher_.get(), &waiting) {}
+
+    FcfsQueue waiting;
+    ContinuousEngine batching;
   };
 
-  Engine& engine(DeviceId device) { return engines_[device.value]; }
-  void Cut(Context& context, Engine& engine);
+  Engine& engine(DeviceId device) { return *engines_[device.value]; }
   void OnEnd(Context& context, RequestId request, DeviceId device);
-
-  // The stages of a step; those that may preempt say whether they did.
-  bool FitDecodes(Context& context, DeviceId device);
-  bool ContinuePrompt(Context& context, DeviceId device, StepDraft* step);
-  void AdmitWaiting(Context& context, DeviceId device, StepDraft* step);
-  void ListDecodes(Context& context, DeviceId device);
-  void Launch(Context& context, DeviceId device, bool many_steps);
-
-  void TakePrompt(Context& context, DeviceId device, RequestId request, std::uint32_t tokens,
-                  StepDraft* step);
-  RequestId PreemptOne(Context& context, DeviceId device);
-  /// Blocks that the next token of all who decode will take.
-  std::uint32_t Growth(Context& context, DeviceId device);
-  /// True if the blocks for `tokens` tokens of the request are free beside that growth.
-  bool Fits(Context& context, DeviceId device, RequestId request, std::uint32_t tokens);
 
   DecodeMode mode_;
   VictimOrder victim_order_;
@@ -70,8 +53,7 @@ class Composed final : public Policy {
   std::unique_ptr<Admission> admission_;
   std::unique_ptr<Batcher> batcher_;
   ResponseCache cache_;
-  std::vector<Engine> engines_;  ///< by device
-  std::vector<Entry> entries_;
+  std::vector<std::unique_ptr<Engine>> engines_;  ///< by device
 };
 
 }  // namespace schedtwin
