@@ -157,12 +157,15 @@ void FastServe::OnCancel(Context& context, RequestId request, CancelBy) {
       engine.queues.Remove(job);
       return;
     }
-    const auto at = std::find_if(engine.batch.begin(), engine.batch.end(), [&](auto job) {
-      return engine.queues.job(job).request == request;
-    });
-    if (at == engine.batch.end()) continue;
-    engine.queues.Remove(*at);
-    engine.batch.erase(at);
+    const auto is_it = [&](LevelQueues::Index job) {
+      return job != LevelQueues::kNone && engine.queues.job(job).request == request;
+    };
+    const auto at = std::find_if(engine.batch.begin(), engine.batch.end(), is_it);
+    const bool unfinished = is_it(engine.unfinished);
+    if (at == engine.batch.end() && !unfinished) continue;
+    engine.queues.Remove(unfinished ? engine.unfinished : *at);
+    if (at != engine.batch.end()) engine.batch.erase(at);
+    if (unfinished) engine.unfinished = LevelQueues::kNone;
     // The others may have waited for its copy alone.
     if (!engine.plan.valid()) context.actions().Poke({i});
     return;
@@ -170,13 +173,17 @@ void FastServe::OnCancel(Context& context, RequestId request, CancelBy) {
 }
 
 void FastServe::OnDeviceChange(Context&, DeviceId device, DeviceChange change) {
+  if (change != DeviceChange::kFailed) return;
   Engine& engine = engines_[device.value];
-  if (change == DeviceChange::kFailed && !engine.plan.valid()) PutBackBatch(engine);
+  PutBackBatch(engine);
+  if (engine.unfinished == LevelQueues::kNone) return;
+  engine.queues.PushFront(engine.unfinished);  // what it had is gone
+  engine.unfinished = LevelQueues::kNone;
 }
 
 void FastServe::PutBackBatch(Engine& engine) {
   for (; !engine.batch.empty(); engine.batch.pop_back()) {
-    engine.queues.PushFront(engine.batch.back());
+    if (engine.batch.back() != engine.unfinished) engine.queues.PushFront(engine.batch.back());
   }
 }
 
@@ -216,6 +223,7 @@ void FastServe::Charge(Engine& engine, const PlanDone& done) {
     job.served += done.end - engine.formed;
     job.last_served = done.end;
     job.was_served = true;
+    if (index == engine.unfinished) continue;
     if (job.served > engine.queues.Quantum(job.level)) {
       ++job.level;
       job.served = Duration();
@@ -242,6 +250,11 @@ void FastServe::PopBatch(Context& context, DeviceId device) {
   const std::uint64_t most_tokens =
       device_tokens > 0 ? device_tokens : std::numeric_limits<std::uint64_t>::max();
   std::uint64_t prompt_tokens = 0, all_tokens = 0;
+  if (engine.unfinished != LevelQueues::kNone) {
+    const RequestId request = engine.queues.job(engine.unfinished).request;
+    prompt_tokens = all_tokens = StepTokens(context.device(device), context.request(request));
+    engine.batch.push_back(engine.unfinished);
+  }
   skipped_.clear();
   while (!engine.queues.empty()) {
     const LevelQueues::Index job = engine.queues.First();
@@ -292,12 +305,14 @@ void FastServe::LaunchBatch(Context& context, DeviceId device) {
   }
   if (waits || missing > context.device(device).free_blocks) return;
   entries_.clear();
+  engine.unfinished = LevelQueues::kNone;
   for (const LevelQueues::Index job : engine.batch) {
     const RequestId request = engine.queues.job(job).request;
     const RequestView view = context.request(request);
     const std::uint32_t tokens = StepTokens(context.device(device), view);
     context.memory(device).Reserve(request, view.scheduled_tokens() + tokens);
     entries_.push_back({request, tokens});
+    if (tokens < view.next_tokens()) engine.unfinished = job;
   }
   engine.plan = context.actions().Launch({.device = device, .entries = entries_}).id;
 }

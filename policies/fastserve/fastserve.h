@@ -35,9 +35,11 @@ class FastServe final : public Policy {
     LevelQueues queues;
     KvSwapper kv;
     std::vector<LevelQueues::Index> batch;  ///< put together and not over; out of the queues
-    Time formed;                            ///< when it was put together
-    PlanId plan;                            ///< in flight
-    std::uint64_t batches = 0;              ///< put together so far
+    /// Who is computed in pieces and has not had the last: in the batch, or first of the next.
+    LevelQueues::Index unfinished = LevelQueues::kNone;
+    Time formed;                ///< when it was put together
+    PlanId plan;                ///< in flight
+    std::uint64_t batches = 0;  ///< put together so far
   };
   /// KV blocks that a batch asks for.
   struct Demand {
@@ -59,6 +61,7 @@ class FastServe final : public Policy {
   void LaunchBatch(Context& context, DeviceId device);
   /// Charges the members of the batch for its time, and queues them again.
   void Charge(Engine& engine, const PlanDone& done);
+  /// To the front of the queues, in its order; who is unfinished is first of the next.
   static void PutBackBatch(Engine& engine);
 
   std::uint32_t StepTokens(const DeviceView& device, const RequestView& request) const;

@@ -112,6 +112,16 @@ TEST(PolicyFastServe, PromptAboveTheLimitIsComputedInPieces) {
               ElementsAre("0-8 P0:8", "8-16 P0:8", "16-20 P0:4", "20-21 D0"));
 }
 
+TEST(PolicyFastServe, PromptInPiecesIsOnePrefillThatNothingInterrupts) {
+  // Request 1 comes to level 0 in the first piece. It is in the step of the last, which it fits,
+  // and goes before request 0, demoted once for all of its pieces, after that.
+  const Settings settings = {{"skip_join", "false"}, {"max_tokens_per_batch", "8"}};
+  EXPECT_THAT(
+      Play(Engine(2, {Tokens(0, 20, 3), Tokens(1, 2, 3), Tokens(21, 2, 1)}, settings)).steps,
+      ElementsAre("0-8 P0:8", "8-16 P0:8", "16-22 P0:4 P1:2", "22-25 D1 P2:2", "25-27 D0 D1",
+                  "27-28 D0"));
+}
+
 TEST(PolicyFastServe, StepsAreNoLargerThanTheDeviceTakes) {
   Script script = Engine(4, {Tokens(0, 3, 1), Tokens(0, 3, 1), Tokens(0, 6, 1)}, kPlain);
   script.device.max_step_tokens = 4;
