@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "policies/api/rng.h"
@@ -23,16 +24,15 @@ using policy_testing::ScriptSource;
 using policy_testing::Settings;
 using policy_testing::Tokens;
 
-// Every event of a hardened build sweeps all requests.
-#ifdef SCHEDTWIN_HARDENED
-constexpr bool kLong = false;
-#else
-constexpr bool kLong = true;
-#endif
-
 /// Tokens with a density that falls with the square: no mean but for the end at 2000.
 std::uint32_t Pareto(Rng* rng, double least) {
   return static_cast<std::uint32_t>(std::min(least / rng->Uniform(), 2000.0));
+}
+
+/// Prompts and outputs alike.
+std::pair<std::uint32_t, std::uint32_t> HeavyTails(Rng* rng) {
+  const std::uint32_t prompt = Pareto(rng, 60);
+  return {prompt, Pareto(rng, 20)};
 }
 
 struct Load {
@@ -100,10 +100,10 @@ TEST(PolicyFastServeLoad, SkipJoinBeatsPlainMlfqAndFirstComeFirstServed) {
     return std::pair(prompt, Pareto(rng, 5));
   };
   double skip_join = 0, plain = 0, fcfs = 0;
-  const std::uint64_t seeds = kLong ? 3 : 1;
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+  constexpr std::uint64_t kSeeds = 3;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const auto requests = Load{.rate = 40}.Requests(seed, shape);
-    const double share = 1 / static_cast<double>(seeds);
+    const double share = 1 / static_cast<double>(kSeeds);
     skip_join += Serve(requests, "fastserve", {}).mean_e2e_s * share;
     plain += Serve(requests, "fastserve", kPlain).mean_e2e_s * share;
     fcfs += Serve(requests, "vllm_v1", kFcfs).mean_e2e_s * share;
@@ -116,8 +116,7 @@ TEST(PolicyFastServeLoad, SkipJoinBeatsPlainMlfqAndFirstComeFirstServed) {
 }
 
 TEST(PolicyFastServeLoad, WithAQuantumThatNobodyExceedsItIsFirstComeFirstServed) {
-  const auto shape = [](Rng* rng) { return std::pair(Pareto(rng, 60), Pareto(rng, 20)); };
-  const auto requests = Load{.rate = 10, .count = 500}.Requests(1, shape);
+  const auto requests = Load{.rate = 10, .count = 500}.Requests(1, HeavyTails);
   const double none =
       Serve(requests, "fastserve", {{"skip_join", "false"}, {"base_quantum", "1000s"}}).mean_e2e_s;
   const double fcfs = Serve(requests, "vllm_v1", kFcfs).mean_e2e_s;
@@ -125,8 +124,7 @@ TEST(PolicyFastServeLoad, WithAQuantumThatNobodyExceedsItIsFirstComeFirstServed)
 }
 
 TEST(PolicyFastServeLoad, SwapsBeatRecomputingWhereMemoryIsShort) {
-  const auto shape = [](Rng* rng) { return std::pair(Pareto(rng, 60), Pareto(rng, 20)); };
-  const auto requests = Load{.rate = 9.5, .count = kLong ? 1500u : 300u}.Requests(1, shape);
+  const auto requests = Load{.rate = 9}.Requests(1, HeavyTails);
   const Outcome proactive = Serve(requests, "fastserve", {}, 700);
   const Outcome reactive = Serve(requests, "fastserve", {{"proactive", "false"}}, 700);
   const Outcome recompute = Serve(requests, "fastserve", {{"preempt", "recompute"}}, 700);
@@ -152,7 +150,7 @@ double LongestWait(std::uint64_t seed, const Settings& settings) {
   const auto shape = [](Rng* rng) {
     return rng->Below(100) == 0 ? std::pair(1800u, 4u) : std::pair(100u, 1u);
   };
-  const auto requests = Load{.rate = 160, .count = kLong ? 4000u : 2000u}.Requests(seed, shape);
+  const auto requests = Load{.rate = 160, .count = 4000}.Requests(seed, shape);
   const Outcome outcome = Serve(requests, "fastserve", settings);
   std::int64_t longest_ns = 0;
   for (const RequestRecord& record : outcome.requests) {
@@ -163,13 +161,13 @@ double LongestWait(std::uint64_t seed, const Settings& settings) {
 }
 
 TEST(PolicyFastServeLoad, PromotionKeepsLongPromptsFromStarving) {
-  for (std::uint64_t seed = 1; seed <= (kLong ? 10u : 1u); ++seed) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(seed);
     const Settings often = {{"base_quantum", "25ms"}, {"starvation_period", "20"}};
     const Settings never = {{"base_quantum", "25ms"}, {"starvation_period", "1000000"}};
     const double promoted = LongestWait(seed, often), starved = LongestWait(seed, never);
     EXPECT_LT(promoted, 8);
-    EXPECT_GT(starved, kLong ? 15 : 8);
+    EXPECT_GT(starved, 15);
     RecordProperty("wait" + std::to_string(seed),
                    std::to_string(promoted) + " " + std::to_string(starved));
   }
