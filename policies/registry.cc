@@ -4,6 +4,7 @@
 
 #include "policies/composed/composed.h"
 #include "policies/dynamic_batch/dynamic_batch.h"
+#include "policies/fastserve/fastserve.h"
 #include "policies/fifo/fifo.h"
 #include "policies/immediate/immediate.h"
 #include "policies/static_batch/static_batch.h"
@@ -12,8 +13,8 @@
 namespace schedtwin {
 
 std::span<const PolicyInfo* const> Policies() {
-  static const std::array<const PolicyInfo*, 6> kPolicies = {
-      &ComposedInfo(),  &DynamicBatchInfo(), &FifoInfo(),
+  static const std::array<const PolicyInfo*, 7> kPolicies = {
+      &ComposedInfo(),  &DynamicBatchInfo(), &FastServeInfo(), &FifoInfo(),
       &ImmediateInfo(), &StaticBatchInfo(),  &VllmV1Info()};
   return kPolicies;
 }

@@ -217,9 +217,9 @@ std::string NameOf(const testing::TestParamInfo<std::tuple<TestWorld, const char
 
 INSTANTIATE_TEST_SUITE_P(Worlds, EveryWorld,
                          testing::Combine(testing::Values(TestWorld::kSim, TestWorld::kCpu),
-                                          testing::Values("composed", "fifo", "immediate",
-                                                          "dynamic_batch", "static_batch",
-                                                          "vllm_v1")),
+                                          testing::Values("composed", "fastserve", "fifo",
+                                                          "immediate", "dynamic_batch",
+                                                          "static_batch", "vllm_v1")),
                          NameOf);
 
 class AWorld : public testing::TestWithParam<TestWorld> {};

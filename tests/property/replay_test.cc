@@ -44,6 +44,12 @@ const Replayed kReplayed[] = {
      "composed",
      {{"max_num_batched_tokens", "24"}, {"router", "power_of_two"}, {"response_cache", "4"}},
      false},
+    {"FastServe", "fastserve", {{"max_batch_size", "4"}, {"base_quantum", "30ns"}}, false},
+    {"FastServeReactive",
+     "fastserve",
+     {{"max_batch_size", "6"}, {"proactive", "false"}, {"starvation_period", "20"}},
+     false},
+    {"FastServeRecompute", "fastserve", {{"preempt", "recompute"}}, false},
     {"Fifo", "fifo", {}, false},
     {"FifoOneShot", "fifo", {}, true},
     {"Immediate", "immediate", {}, true},
@@ -81,6 +87,8 @@ ReplaySetup SetupOf(std::uint64_t seed, bool one_shot, const StepTimeModel* mode
   setup.device.total_blocks = one_shot ? 0 : 18 + rng.Below(2) * 80;
   setup.device.max_step_tokens = one_shot ? 8 : 0;
   setup.device.max_model_len_tokens = one_shot ? 0 : 70;
+  setup.device.host_blocks = one_shot ? 0 : 30;
+  setup.device.host_link = {Duration::Nanos(15), 1'000'000'000};
   setup.device.queue_depth = 1 + rng.Below(2);
   setup.devices = rng.Below(2) == 0 ? 1 : 3;
   setup.model = model;
@@ -133,7 +141,8 @@ class ReplayOfRealRuns : public testing::TestWithParam<Replayed> {};
 
 TEST_P(ReplayOfRealRuns, IsExactForEverySeed) {
   const Replayed& replayed = GetParam();
-  const bool forms = !replayed.one_shot;
+  const bool forms =
+      !replayed.one_shot && policy_testing::HasDecodeMode(*FindPolicy(replayed.policy));
   Reached reached;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     for (const auto& form : kForms) {
@@ -146,7 +155,7 @@ TEST_P(ReplayOfRealRuns, IsExactForEverySeed) {
   const std::string policy = replayed.policy;
   EXPECT_GT(reached.together, kSeeds / 2) << "two devices' steps in one wake";
   EXPECT_GE(reached.silent, forms ? kSeeds : 0) << "boundaries inside plans";
-  if (policy == "vllm_v1") {
+  if (policy == "vllm_v1" || policy == "fastserve") {
     EXPECT_GT(reached.preemptions, kSeeds);
   }
   if (policy == "dynamic_batch") {

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "policies/parts/decode_mode.h"
 #include "policies/registry.h"
 #include "policies/runtime/device_port.h"
 #include "policies/runtime/world.h"
@@ -63,11 +64,13 @@ class KeepAll final : public Recorder {
  public:
   void OnRequest(const RequestRecord& record) override { requests.push_back(record); }
   void OnStep(const StepRecord& record) override { steps.push_back(record); }
+  void OnOperation(const OperationRecord& record) override { operations.push_back(record); }
   void OnLog(const LogRecord&) override {}
   void OnNote(Time, std::string_view) override {}
 
   std::vector<RequestRecord> requests;
   std::vector<StepRecord> steps;
+  std::vector<OperationRecord> operations;
 };
 
 /// What a device was asked to do in one step, and when it did it.
@@ -119,9 +122,11 @@ class WatchedDevice final : public DevicePort, public ReplySink {
     inner_.Notify(now);
   }
   void Post(const DeviceReply& reply, Time due) override {
-    step_.start = reply.start;
-    step_.end = reply.end;
-    seen_->push_back(std::exchange(step_, SeenStep{}));
+    if (reply.kind == ReplyKind::kStepDone) {
+      step_.start = reply.start;
+      step_.end = reply.end;
+      seen_->push_back(std::exchange(step_, SeenStep{}));
+    }
     replies_->Post(reply, due);
   }
 
@@ -181,9 +186,10 @@ struct Script {
 /// What came of it.
 struct Played {
   RunSummary summary;
-  std::vector<std::string> steps;       ///< in order of their starts, as texts
-  std::vector<StepRecord> records;      ///< as the runtime tells them, in order of their ends
-  std::vector<RequestRecord> requests;  ///< by id
+  std::vector<std::string> steps;           ///< in order of their starts, as texts
+  std::vector<StepRecord> records;          ///< as the runtime tells them, in order of their ends
+  std::vector<RequestRecord> requests;      ///< by id
+  std::vector<OperationRecord> operations;  ///< in order of their ends
 };
 
 /// A way to ask for the same decode steps (policies/parts/decode_mode.h).
@@ -200,6 +206,13 @@ struct Form {
   }
   friend void PrintTo(const Form& form, std::ostream* out) { *out << form.Name(); }
 };
+
+/// Some list their decodes, one step at a time, and have nothing to choose.
+inline bool HasDecodeMode(const PolicyInfo& info) {
+  return std::any_of(info.parameters.begin(), info.parameters.end(), [](const auto& parameter) {
+    return parameter.name == kStandingSetParameter.name;
+  });
+}
 
 inline constexpr Form kForms[] = {{true, 4096}, {true, 1}, {false, 4096}, {false, 1}};
 
@@ -291,6 +304,7 @@ inline Played Play(const Script& script) {
   for (const SeenStep& step : seen) played.steps.push_back(step.Text(script.devices > 1));
   played.records = std::move(kept.steps);
   played.requests = std::move(kept.requests);
+  played.operations = std::move(kept.operations);
   std::sort(played.requests.begin(), played.requests.end(),
             [](const RequestRecord& a, const RequestRecord& b) { return a.id < b.id; });
   return played;
