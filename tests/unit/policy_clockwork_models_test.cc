@@ -126,6 +126,13 @@ TEST(PolicyClockworkModels, EvictsTheLeastRecentlyUsed) {
   EXPECT_THAT(other.recorder.operations, ElementsAre("50-50 unload 1", "50-74 load 2"));
 }
 
+TEST(PolicyClockworkModels, EvictsWhatNobodyWaitsForFirst) {
+  // At 43 the second model is the least recently used, but a request waits for it.
+  Models run{.models = {{"a", 4}, {"b", 4}, {"c", 4}, {"d", 4}}, .room = 12};
+  run.Run({Of(1, 0, 900), Of(0, 20, 900), Of(2, 40, 900), Of(1, 42, 900), Of(3, 43, 900)});
+  EXPECT_THAT(run.recorder.operations, ElementsAre("43-43 unload 0", "43-67 load 3"));
+}
+
 TEST(PolicyClockworkModels, EvictsAsManyAsItTakes) {
   Models run{.models = {{"a", 4}, {"b", 4}, {"c", 8}}, .room = 8};
   EXPECT_THAT(run.Run({Of(2, 0, 900)}), ElementsAre("28-39"));
