@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "policies/clockwork/clockwork.h"
 #include "policies/composed/composed.h"
 #include "policies/dynamic_batch/dynamic_batch.h"
 #include "policies/fastserve/fastserve.h"
@@ -13,9 +14,9 @@
 namespace schedtwin {
 
 std::span<const PolicyInfo* const> Policies() {
-  static const std::array<const PolicyInfo*, 7> kPolicies = {
-      &ComposedInfo(),  &DynamicBatchInfo(), &FastServeInfo(), &FifoInfo(),
-      &ImmediateInfo(), &StaticBatchInfo(),  &VllmV1Info()};
+  static const std::array<const PolicyInfo*, 8> kPolicies = {
+      &ClockworkInfo(), &ComposedInfo(),  &DynamicBatchInfo(), &FastServeInfo(),
+      &FifoInfo(),      &ImmediateInfo(), &StaticBatchInfo(),  &VllmV1Info()};
   return kPolicies;
 }
 

@@ -43,6 +43,16 @@ constexpr char kMixed[] =
     "synth:poisson:count=250,rate=8,prompt=900,output=120,token_dist=exponential";
 
 const Golden kGolden[] = {
+    {"Clockwork", "clockwork", {}, kResnet, kImages, 1, 0, "6194cad8d07796da", "4ede8bbd0a04d69b"},
+    {"ClockworkAheadOnTwo",
+     "clockwork",
+     {{"default_slo", "60ms"}, {"schedule_ahead", "20ms"}},
+     kResnet,
+     kImages,
+     2,
+     0,
+     "b1576e508809839a",
+     "c2f5e165e929482d"},
     {"ComposedChat", "composed", {}, kLlama, kChat, 1, 0, "0ccac2f215121b39", "b6d476a33d3a0ab3"},
     {"ComposedByTwoChoices",
      "composed",

@@ -40,6 +40,16 @@ struct Replayed {
 };
 
 const Replayed kReplayed[] = {
+    {"Clockwork",
+     "clockwork",
+     {{"default_slo", "2us"},
+      {"slo_buffer", "10ns"},
+      {"schedule_ahead", "100ns"},
+      {"latest_delta", "40ns"},
+      {"network_delay", "5ns"},
+      {"lag", "50ns"},
+      {"estimate_window", "3"}},
+     true},
     {"Composed",
      "composed",
      {{"max_num_batched_tokens", "24"}, {"router", "power_of_two"}, {"response_cache", "4"}},

@@ -174,9 +174,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"SweepLatency",
                 {"sweep", "--seed", "1,2", "--latency", "p99"},
                 "--latency: 'p99' is no latency"},
-        Mistake{"UnknownPolicyToShow",
-                {"policies", "orca"},
-                "known are composed, dynamic_batch, fastserve"},
+        Mistake{"UnknownPolicyToShow", {"policies", "orca"}, "known are clockwork, composed"},
         Mistake{"UnknownProfileToShow", {"profiles", "h100"}, "llama3-8b-a100"}),
     [](const auto& mistake) { return std::string(mistake.param.name); });
 
