@@ -82,11 +82,12 @@ class ContinuousEngine {
     step.running = static_cast<std::uint32_t>(running_.size());
     step.decodes = step.running - (partial_.valid() ? 1 : 0);
     preempted |= ContinuePrompt(context, &step);
+    // Before anyone is admitted: what decodes take is then gone, as the next step of a standing set
+    // is, and who comes back from the cache with one token to compute is no decode of this step.
+    if (!mode_.standing_set) ListDecodes(context);
     if (!preempted) AdmitWaiting(context, &step);
     // After a step that preempted, whoever waits may fit at the next boundary.
-    const bool many_steps = entries_.empty() && !preempted;
-    if (!mode_.standing_set) ListDecodes(context);
-    Launch(context, many_steps);
+    Launch(context, /*many_steps=*/step.prompt_tokens == 0 && !preempted);
   }
 
  private:

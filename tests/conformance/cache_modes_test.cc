@@ -66,8 +66,8 @@ struct Outcome {
   std::uint64_t cached_tokens = 0;
 };
 
-Outcome RunOn(const std::vector<RequestSpec>& requests, const Settings& settings,
-              std::uint32_t blocks, bool cache) {
+Outcome RunOn(const std::vector<RequestSpec>& requests, const std::string& name,
+              const Settings& settings, std::uint32_t blocks, bool cache) {
   const StepTimeModel model = StepTimeModel::Linear(Duration::Millis(2), Duration::Millis(1));
   SimSetup setup;
   setup.model = &model;
@@ -75,7 +75,7 @@ Outcome RunOn(const std::vector<RequestSpec>& requests, const Settings& settings
   setup.device.total_blocks = blocks;
   setup.device.max_model_len_tokens = 64;
   setup.world.prefix_cache = cache;
-  const std::unique_ptr<Policy> policy = policy_testing::MakePolicy("vllm_v1", settings);
+  const std::unique_ptr<Policy> policy = policy_testing::MakePolicy(name, settings);
   policy_testing::ScriptSource source(requests);
   RequestSource* const sources[] = {&source};
   policy_testing::KeepAll kept;
@@ -89,6 +89,7 @@ struct Variant {
   const char* name;
   Settings settings;
   std::uint32_t blocks;
+  const char* policy = "vllm_v1";
 
   friend void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
 };
@@ -101,19 +102,22 @@ TEST_P(CacheModes, OneOutcome) {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     Texts texts;
     const std::vector<RequestSpec> requests = Chats(seed, &texts);
-    const Outcome first = RunOn(requests, In(kForms[0], variant.settings), variant.blocks, true);
+    const Outcome first =
+        RunOn(requests, variant.policy, In(kForms[0], variant.settings), variant.blocks, true);
     ASSERT_EQ(first.summary.result, RunResult::kFinished) << first.summary.detail;
     EXPECT_GT(first.cached_tokens, 2 * kRequests);
     EXPECT_EQ(first.summary.preemptions > 0, scarce);
     for (const Form& form : kForms) {
       SCOPED_TRACE(form.Name() + ", seed " + std::to_string(seed));
-      const Outcome other = RunOn(requests, In(form, variant.settings), variant.blocks, true);
+      const Outcome other =
+          RunOn(requests, variant.policy, In(form, variant.settings), variant.blocks, true);
       EXPECT_EQ(other.summary.outcome_digest, first.summary.outcome_digest);
       EXPECT_EQ(other.summary.steps, first.summary.steps);
       EXPECT_EQ(other.summary.preemptions, first.summary.preemptions);
       EXPECT_EQ(other.cached_tokens, first.cached_tokens);
     }
-    const Outcome without = RunOn(requests, variant.settings, variant.blocks, false);
+    const Outcome without =
+        RunOn(requests, variant.policy, variant.settings, variant.blocks, false);
     EXPECT_EQ(without.cached_tokens, 0u);
     EXPECT_NE(without.summary.outcome_digest, first.summary.outcome_digest);
   }
@@ -128,9 +132,18 @@ const Variant kVariants[] = {
     {"Watermark", {{"watermark_permille", "100"}}, 20},
 };
 
+const Variant kComposed[] = {
+    {"Ample", {}, 4096, "composed"},
+    {"Scarce", {}, 20, "composed"},
+    {"SmallBudget", {{"max_num_batched_tokens", "24"}}, 20, "composed"},
+    {"FewestGenerated", {{"victim_order", "fewest_generated"}}, 20, "composed"},
+    {"Static", {{"batcher", "static"}, {"max_num_seqs", "8"}}, 20, "composed"},
+};
+
 std::string VariantName(const testing::TestParamInfo<Variant>& info) { return info.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(VllmV1, CacheModes, testing::ValuesIn(kVariants), VariantName);
+INSTANTIATE_TEST_SUITE_P(Composed, CacheModes, testing::ValuesIn(kComposed), VariantName);
 
 }  // namespace
 }  // namespace schedtwin
