@@ -15,6 +15,7 @@
 #define SCHEDTWIN_POLICIES_API_CACHE_H_
 
 #include <cstdint>
+#include <span>
 
 #include "policies/api/ids.h"
 
@@ -27,6 +28,10 @@ class Cache {
   virtual std::uint32_t HitTokens(RequestId request) const = 0;
   /// Blocks that adopting them would take from the free ones: those that nobody uses now.
   virtual std::uint32_t HitFreeBlocks(RequestId request) const = 0;
+  /// The names of the full blocks of its prompt, in order, by which they are found here, and on
+  /// every device whose blocks are as large: for a router that keeps an index of its own. Empty
+  /// where the run has no cache. Valid until the next call.
+  virtual std::span<const std::uint64_t> PromptBlocks(RequestId request) const = 0;
   /// Makes the cached blocks of up to `max_tokens` tokens the request's own, shared with others,
   /// and their tokens count as computed; returns how many tokens that are. Part of an open memory
   /// transaction. A request that owns blocks, or has computed anything, gets none.

@@ -45,6 +45,10 @@ class Context {
     if (device.value >= caches_.size()) std::abort();
     return *caches_[device.value];
   }
+  const Cache& cache(DeviceId device) const {
+    if (device.value >= caches_.size()) std::abort();
+    return *caches_[device.value];
+  }
 
   /// True from the request's arrival to the end of the callback that tells of its end, and as long
   /// as a step in flight names it.

@@ -34,6 +34,12 @@ class HpaScaler {
 
   explicit HpaScaler(const Options& options) : options_(options) {}
 
+  /// There can be no more than `replicas`, whatever the options say.
+  void LimitTo(std::uint32_t replicas) {
+    options_.max_replicas = std::min(options_.max_replicas, replicas);
+    options_.min_replicas = std::min(options_.min_replicas, replicas);
+  }
+
   /// By the metric's mean over the ready replicas: ceil(ready * mean / target).
   std::uint32_t FromMean(Time now, std::uint32_t current, std::uint32_t ready, double mean) {
     const double ratio = mean / options_.target;

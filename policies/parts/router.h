@@ -1,6 +1,7 @@
 // Router: which device an arrival goes to. Routers that keep counters of their own are told when a
 // request was sent, when its prompt was computed and when it is over; those that go by reports are
-// told of reports, which are older than now (routers that read a device's truth do not exist). A
+// told of reports, which are older than now (routers that read a device's truth do not exist; what
+// of a prompt is cached there they may ask, as if the devices told it by events without delay). A
 // router never picks a device that is not up. Owned by one policy.
 #ifndef SCHEDTWIN_POLICIES_PARTS_ROUTER_H_
 #define SCHEDTWIN_POLICIES_PARTS_ROUTER_H_

@@ -187,6 +187,11 @@ std::uint32_t DeviceMemory::HitFreeBlocks(RequestId request) const {
   return FindHit(request.value, kAll, nullptr).free_blocks;
 }
 
+std::span<const std::uint64_t> DeviceMemory::PromptBlocks(RequestId request) const {
+  if (!caches() || !core_->requests.live(request.value)) return {};
+  return HashesOf(request.value, core_->requests.hot(request.value).prompt_tokens);
+}
+
 std::uint32_t DeviceMemory::Adopt(RequestId request, std::uint32_t max_tokens) {
   const std::uint32_t tokens = TryAdopt(request.value, max_tokens);
   core_->journal.Decision(core_->now, DecisionCode::kAdopt, request.value,

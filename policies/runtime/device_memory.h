@@ -8,6 +8,7 @@
 #define SCHEDTWIN_POLICIES_RUNTIME_DEVICE_MEMORY_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "policies/api/cache.h"
@@ -36,6 +37,7 @@ class DeviceMemory final : public Memory, public Cache {
 
   std::uint32_t HitTokens(RequestId request) const override;
   std::uint32_t HitFreeBlocks(RequestId request) const override;
+  std::span<const std::uint64_t> PromptBlocks(RequestId request) const override;
   std::uint32_t Adopt(RequestId request, std::uint32_t max_tokens) override;
 
   // Decisions; the caller logs the answer.

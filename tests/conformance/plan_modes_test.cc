@@ -67,6 +67,7 @@ const Variant kVariants[] = {
      "composed",
      {{"batcher", "static"}, {"router", "power_of_two"}, {"victim_order", "lowest_priority"}},
      true},
+    {"ComposedDynamo", "composed", {{"router", "dynamo_kv"}}, true},
     {"Fifo", "fifo", {}, false},
     {"StaticBatch", "static_batch", {}, false},
     {"StaticBatchTight",

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "policies/parts/dynamo_kv.h"
+#include "policies/parts/dynamo_kv_2025.h"
 #include "policies/parts/least_outstanding.h"
 #include "policies/parts/power_of_two.h"
 #include "policies/parts/reported_jsq.h"
@@ -97,7 +99,9 @@ INSTANTIATE_TEST_SUITE_P(Routers, EveryRouter,
                                          Kind{"PowerOfTwo", MakeRouter<PowerOfTwo>},
                                          Kind{"TokenJsq", MakeRouter<TokenJsq>},
                                          Kind{"ReportedJsq", MakeRouter<ReportedJsq>},
-                                         Kind{"SessionAffinity", MakeRouter<SessionAffinity>}),
+                                         Kind{"SessionAffinity", MakeRouter<SessionAffinity>},
+                                         Kind{"DynamoKv", MakeRouter<DynamoKv>},
+                                         Kind{"DynamoKv2025", MakeRouter<DynamoKv2025>}),
                          [](const auto& param_info) { return std::string(param_info.param.name); });
 
 TEST(RoundRobin, GoesInTurnAndOn) {

@@ -21,6 +21,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::Not;
 
 // Contents.
 constexpr std::uint64_t kSystem = 1, kUser = 2, kAnswer = 3;
@@ -113,10 +114,27 @@ TEST(WorldCache, TellsWhatIsThereAndHandsItOver) {
   EXPECT_EQ(world.run.recorder.Find(2)->cached_tokens, 8u);
 }
 
+TEST(WorldCache, TellsTheNamesOfAPromptsBlocks) {
+  CacheRun world([](Context& context) {
+    const auto names = [&](RequestId request) {
+      const auto blocks = context.cache(kDevice).PromptBlocks(request);
+      return std::vector<std::uint64_t>(blocks.begin(), blocks.end());
+    };
+    const std::vector<std::uint64_t> longest = names(kLong);
+    EXPECT_EQ(longest.size(), 5u) << "21 tokens";
+    EXPECT_EQ(names(kShort), std::vector(longest.begin(), longest.begin() + 2));
+    EXPECT_EQ(names(kStranger).size(), 3u);
+    EXPECT_THAT(longest, Not(Contains(names(kStranger)[0])));
+    EXPECT_TRUE(names({99}).empty());
+  });
+  world.Run();
+}
+
 TEST(WorldCache, WithoutOneNothingIsFound) {
   CacheRun world([](Context& context) {
     EXPECT_EQ(context.cache(kDevice).HitTokens(kLong), 0u);
     EXPECT_EQ(context.cache(kDevice).HitFreeBlocks(kLong), 0u);
+    EXPECT_TRUE(context.cache(kDevice).PromptBlocks(kLong).empty());
     EXPECT_EQ(context.cache(kDevice).Adopt(kLong, 16), 0u);
     context.actions().Route(kLong, kDevice);
     EXPECT_EQ(context.actions().Pin(kLong, true), Refusal::kUnsupported);
