@@ -2,19 +2,19 @@
 
 #include <utility>
 
-#include "traces/formats.h"
+#include "traces/formats/formats.h"
 
 namespace schedtwin {
 namespace {
 
-constexpr const TraceFormat* kFormats[] = {&kAzureLlm2023};
+constexpr const TraceFormat* kFormats[] = {&kAzureLlm2024, &kAzureLlm2023,  &kAzureLmm2025,
+                                           &kBurstGpt,     &kVidur,         &kSplitwise,
+                                           &kQwenBailian,  &kLlmServingSim, &kMooncake};
 
-std::string KnownFormats(bool with_header) {
+std::string KnownFormats() {
   std::string known;
   for (const TraceFormat* format : TraceFormats()) {
-    if (!known.empty()) known += ", ";
-    known += std::string(format->name);
-    if (with_header) known += " (begins with " + Quoted(format->begins) + ")";
+    known += (known.empty() ? "" : ", ") + std::string(format->name);
   }
   return known;
 }
@@ -24,7 +24,7 @@ absl::StatusOr<const TraceFormat*> NamedFormat(std::string_view name) {
     if (format->name == name) return format;
   }
   return absl::InvalidArgumentError("unknown trace format " + Quoted(name) +
-                                    "; the formats are: " + KnownFormats(false));
+                                    "; the formats are: " + KnownFormats());
 }
 
 absl::StatusOr<const TraceFormat*> DetectFormat(std::string_view head, const std::string& path) {
@@ -37,8 +37,9 @@ absl::StatusOr<const TraceFormat*> DetectFormat(std::string_view head, const std
   const std::string_view line = head.substr(0, head.find_first_of("\r\n"));
   return LineError(path, 1,
                    "found " + Quoted(line) + ", which no known trace format begins with; " +
-                       "expected one of: " + KnownFormats(true) +
-                       "; mend the header, or name the format with --format");
+                       "expected one of: " + KnownFormats() +
+                       " (trace info --help shows how each begins); mend the header, or name the "
+                       "format with --format");
 }
 
 // A trace without requests is no trace: nothing could be run on it.
@@ -65,7 +66,7 @@ absl::StatusOr<Trace> Read(TextReader text, std::string_view format_name,
   const std::string_view head = text.Head();
   if (!text.status().ok()) return text.status();
   if (head.empty()) {
-    return LineError(text.path(), 1, "the file is empty; expected one of: " + KnownFormats(true));
+    return LineError(text.path(), 1, "the file is empty; expected one of: " + KnownFormats());
   }
   if (*format == nullptr) format = DetectFormat(head, text.path());
   if (!format.ok()) return format.status();

@@ -1,9 +1,9 @@
-// Readers of trace files. A format is one file, traces/<name>.cc, with one descriptor: what it is
-// called, how to know it from the first bytes, and how to read it. ReadTrace finds the format,
-// reads, and states where the rows came from. Called by OpenTrace (open.h) and `trace` commands.
-// Any thread; no global state; the result depends on the file's bytes alone. A row is kept, or
-// dropped and counted by reason, or an error that names file, line, value and mend; nothing is
-// skipped silently.
+// Readers of trace files. A format is one file, traces/formats/<name>.cc, with one descriptor: what
+// it is called, how to know it from the first bytes, and how to read it. ReadTrace finds the
+// format, reads, and states where the rows came from. Called by OpenTrace (open.h) and `trace`
+// commands. Any thread; no global state; the result depends on the file's bytes alone. A row is
+// kept, or dropped and counted by reason, or an error that names file, line, value and mend;
+// nothing is skipped silently.
 #ifndef SCHEDTWIN_TRACES_READER_H_
 #define SCHEDTWIN_TRACES_READER_H_
 

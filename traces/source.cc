@@ -59,6 +59,8 @@ TraceSource::TraceSource(std::shared_ptr<const Trace> trace, const TraceSourceOp
       time_(options.rate_scale.denominator, options.rate_scale.numerator),
       length_(options.length_scale.numerator, options.length_scale.denominator),
       as_units_(options.as_units),
+      has_details_(!trace_->sessions.empty() || !trace_->parents.empty() ||
+                   !trace_->classes.empty() || !trace_->tenants.empty() || !trace_->texts.empty()),
       begin_(trace_->rows.data()),
       next_(begin_) {
   end_ = begin_ + std::min<std::uint64_t>(options.limit, trace_->rows.size());
@@ -67,6 +69,15 @@ TraceSource::TraceSource(std::shared_ptr<const Trace> trace, const TraceSourceOp
       return time_.Floor(row.arrival_ns) < options.duration.ns();
     });
   }
+}
+
+void TraceSource::AddDetails(RequestSpec* out) const {
+  const auto row = static_cast<std::size_t>(next_ - begin_) - 1;
+  if (!trace_->sessions.empty()) out->session = trace_->sessions[row];
+  if (!trace_->parents.empty()) out->parent = trace_->parents[row];
+  if (!trace_->classes.empty()) out->request_class = trace_->classes[row];
+  if (!trace_->tenants.empty()) out->tenant = trace_->tenants[row];
+  if (!as_units_) out->content = trace_->texts.of(row);
 }
 
 std::vector<std::string> TraceSource::transforms() const {

@@ -1,5 +1,6 @@
 // TraceSource: a shared, constant trace as a RequestSource, seen through options: faster or slower,
-// shorter in time or in number, longer or shorter requests. Thousands of runs of a sweep look at
+// shorter in time or in number, longer or shorter requests (a text that is then too short for its
+// prompt goes on with what no other has). Thousands of runs of a sweep look at
 // one loaded trace; a source is a few words and copies no row. The runtime calls Next from the
 // policy thread; each run has its own source. Scaling is exact in integers, so every machine yields
 // the same nanoseconds.
@@ -45,6 +46,7 @@ class TraceSource final : public RequestSource {
   Pull Next(RequestSpec* out) override {
     if (next_ == end_) return Pull::kDry;
     *out = Transform(*next_++);
+    if (has_details_) AddDetails(out);
     return Pull::kRequest;
   }
 
@@ -73,6 +75,8 @@ class TraceSource final : public RequestSource {
     }
     return spec;
   }
+  /// What the trace says besides of the request that was just yielded.
+  void AddDetails(RequestSpec* out) const;
   std::uint32_t Length(std::uint32_t tokens) const {
     if (length_.is_one()) return tokens;
     const std::int64_t scaled = length_.Round(tokens);
@@ -84,6 +88,7 @@ class TraceSource final : public RequestSource {
   ExactScale time_;  // multiplies by 1 / rate_scale
   ExactScale length_;
   bool as_units_;
+  bool has_details_;
   const TraceRow* begin_;
   const TraceRow* next_;
   const TraceRow* end_;

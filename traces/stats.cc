@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
 namespace schedtwin {
 namespace {
@@ -77,6 +78,47 @@ TraceStats ComputeTraceStats(std::span<const TraceRow> rows) {
   for (const std::int64_t seconds : {1, 10, 60}) {
     const Duration window = Duration::Seconds(seconds);
     stats.dispersion.push_back({window, ComputeDispersion(rows, window)});
+  }
+  return stats;
+}
+
+namespace {
+
+/// How many tokens at the beginning of the prompt were seen before; they all are from now on.
+std::uint64_t SeenTokens(const RequestSpec& request, std::unordered_set<std::uint64_t>* seen) {
+  std::uint64_t name = 0, tokens = 0;
+  std::uint32_t left = request.prompt_tokens;
+  bool known = true;
+  for (const ContentSegment& segment : request.content) {
+    if (left == 0 || segment.id == 0) break;
+    name = (name ^ segment.id) * 0x9e3779b97f4a7c15ull;
+    name ^= name >> 31;
+    known = !seen->insert(name).second && known;
+    const std::uint32_t length = std::min(segment.tokens, left);
+    if (known) tokens += length;
+    left -= length;
+  }
+  return tokens;
+}
+
+}  // namespace
+
+TextStats ComputeTextStats(RequestSource* source) {
+  TextStats stats;
+  std::unordered_set<std::uint64_t> sessions, seen;
+  std::uint64_t prompt_tokens = 0, hit_tokens = 0;
+  bool named = false;
+  RequestSpec request;
+  while (source->Next(&request) == Pull::kRequest) {
+    if (request.session != 0) sessions.insert(request.session);
+    stats.continued += request.parent != RequestSpec::kNoParent;
+    named = named || !request.content.empty();
+    prompt_tokens += request.prompt_tokens;
+    hit_tokens += SeenTokens(request, &seen);
+  }
+  stats.sessions = sessions.size();
+  if (named && prompt_tokens > 0) {
+    stats.prefix_hit_ideal = static_cast<double>(hit_tokens) / static_cast<double>(prompt_tokens);
   }
   return stats;
 }

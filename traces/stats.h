@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "policies/api/source.h"
 #include "policies/api/time.h"
 #include "traces/trace.h"
 
@@ -43,6 +44,19 @@ struct TraceStats {
 
 /// REQUIRES: rows are in order of arrival (those of a Trace, or TraceSource::Rows).
 TraceStats ComputeTraceStats(std::span<const TraceRow> rows);
+
+/// What traffic that names its texts says of them.
+struct TextStats {
+  std::uint64_t sessions = 0;   ///< different ones
+  std::uint64_t continued = 0;  ///< requests that continue another
+  /// Share of all prompt tokens that a prefix cache of any size, kept by itself, would have: of
+  /// each prompt the stretches at its beginning that one before it began with. Absent where no
+  /// request names its text.
+  std::optional<double> prefix_hit_ideal;
+};
+
+/// Pulls `source` dry.
+TextStats ComputeTextStats(RequestSource* source);
 
 /// The p-th percentile, p in [0, 100], linear between order statistics. REQUIRES: `sorted` is, not
 /// empty.

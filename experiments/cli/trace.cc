@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 std::string KnownText() {
   std::string out = "\n\nFile formats:";
   for (const TraceFormat* format : TraceFormats())
-    out += Cat("\n  ", format->name, ": ", format->summary);
+    out += Cat("\n  ", format->name, ": ", format->summary, "\n    ", format->begins);
   out += "\n\nMade here (synth:NAME, or synth:NAME:key=value,key=value):";
   for (const SynthGenerator* generator : SynthGenerators()) {
     out += Cat("\n  ", generator->name, ": ", generator->summary);
@@ -67,7 +67,7 @@ Json ReasonsJson(const std::vector<ReasonCount>& reasons) {
 
 double Seconds(Duration duration) { return static_cast<double>(duration.ns()) / 1e9; }
 
-Json InfoJson(const TraceSource& source, const TraceStats& stats) {
+Json InfoJson(const TraceSource& source, const TraceStats& stats, const TextStats& texts) {
   const TraceProvenance& from = source.trace().provenance;
   Json dispersion = Json::object();
   for (const Dispersion& d : stats.dispersion) {
@@ -77,24 +77,28 @@ Json InfoJson(const TraceSource& source, const TraceStats& stats) {
           {"format", from.format},
           {"content_hash", DigestText(from.content_hash)},
           {"source_bytes", from.source_bytes},
-          {"rows_read", from.rows_read},
-          {"rows_kept", from.rows_kept},
-          {"dropped", ReasonsJson(from.dropped)},
-          {"flagged", ReasonsJson(from.flagged)},
-          {"rows_out_of_order", from.rows_out_of_order},
+          {"rows",
+           {{"read", from.rows_read},
+            {"kept", from.rows_kept},
+            {"dropped", ReasonsJson(from.dropped)},
+            {"flagged", ReasonsJson(from.flagged)},
+            {"out_of_order", from.rows_out_of_order}}},
           {"draws", from.draws},
           {"transforms", source.transforms()},
           {"requests", stats.rows},
           {"duration_s", Seconds(stats.duration)},
           {"rate_rps", NumberJson(stats.rate_rps)},
-          {"gap_cv", NumberJson(stats.gap_cv)},
+          {"cv", NumberJson(stats.gap_cv)},
           {"dispersion", std::move(dispersion)},
-          {"prompt_tokens", LengthJson(stats.prompt_tokens)},
+          {"input_tokens", LengthJson(stats.prompt_tokens)},
           {"output_tokens", LengthJson(stats.output_tokens)},
-          {"units", LengthJson(stats.units)}};
+          {"units", LengthJson(stats.units)},
+          {"sessions", texts.sessions},
+          {"continued", texts.continued},
+          {"prefix_hit_ideal", NumberJson(texts.prefix_hit_ideal)}};
 }
 
-std::string InfoText(const TraceSource& source, const TraceStats& stats) {
+std::string InfoText(const TraceSource& source, const TraceStats& stats, const TextStats& texts) {
   using enum Table::Align;
   const TraceProvenance& from = source.trace().provenance;
   std::string out =
@@ -115,7 +119,7 @@ std::string InfoText(const TraceSource& source, const TraceStats& stats) {
                {"min", kRight},
                {"max", kRight}});
   const std::pair<const char*, const LengthStats*> rows[] = {
-      {"prompt tokens", &stats.prompt_tokens},
+      {"input tokens", &stats.prompt_tokens},
       {"output tokens", &stats.output_tokens},
       {"units", &stats.units}};
   for (const auto& [name, length] : rows) {
@@ -124,6 +128,14 @@ std::string InfoText(const TraceSource& source, const TraceStats& stats) {
                Cat(length->min), Cat(length->max)});
   }
   out += table.Text(2);
+  if (texts.sessions > 0) {
+    out += Cat("  sessions: ", texts.sessions,
+               "; requests that continue another: ", texts.continued, "\n");
+  }
+  if (texts.prefix_hit_ideal.has_value()) {
+    out += Cat("  an unlimited prefix cache would have ", Compact(*texts.prefix_hit_ideal * 100),
+               "% of the input tokens\n");
+  }
   for (const ReasonCount& reason : from.dropped)
     out += Cat("  dropped: ", reason.rows, " ", reason.reason, "\n");
   for (const ReasonCount& reason : from.flagged)
@@ -142,10 +154,12 @@ absl::Status RunTraceInfo(const Flags& flags) {
   absl::StatusOr<std::unique_ptr<TraceSource>> source = resolver.OpenSource(experiment);
   if (!source.ok()) return source.status();
   const TraceStats stats = ComputeTraceStats((*source)->Rows());
+  TraceSource pulled = **source;
+  const TextStats texts = ComputeTextStats(&pulled);
   if (flags.given("json")) {
-    PrintJson(InfoJson(**source, stats));
+    PrintJson(InfoJson(**source, stats, texts));
   } else {
-    Print(InfoText(**source, stats));
+    Print(InfoText(**source, stats, texts));
   }
   return absl::OkStatus();
 }

@@ -135,7 +135,7 @@ TEST(AzureLlm2023, NeverMisreads2024) {
   for (const std::string stamp :
        {"2024-05-10 00:00:00.009930+00:00", "2024-05-12 00:00:00+00:00", "2024-05-12 00:00:00",
         "2024-05-12T00:00:00.123Z", "2024-05-12 00:00:00.1234567+00:00"}) {
-    const std::string error = Error(kHeader + stamp + ",2162,5\n");
+    const std::string error = Error(kHeader + stamp + ",2162,5\n", "azure_llm_2023");
     EXPECT_THAT(error, HasSubstr("t.csv:2: TIMESTAMP is '" + stamp +
                                  "', which is the Azure LLM 2024 format"));
     EXPECT_THAT(error,

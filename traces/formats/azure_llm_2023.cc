@@ -7,10 +7,10 @@
 // Timestamps have no zone and exactly seven fraction digits (100 ns). The 2024 traces have the same
 // header and other timestamps (0 or 6 digits and a UTC offset): they are told apart by the rows and
 // never misread.
-#include <cstring>
 #include <utility>
 
-#include "traces/formats.h"
+#include "traces/formats/calendar.h"
+#include "traces/formats/formats.h"
 #include "traces/text.h"
 
 namespace schedtwin {
@@ -19,73 +19,15 @@ namespace {
 constexpr std::string_view kHeader = "TIMESTAMP,ContextTokens,GeneratedTokens";
 constexpr std::string_view kExample = "2023-11-16 18:17:03.9799600";
 constexpr std::uint32_t kMaxTokens = 1'000'000'000;
-constexpr std::int64_t kSecond = 1'000'000'000;
 
-// Days from 1970-01-01 to a date of the Gregorian calendar (H. Hinnant, "chrono-compatible date
-// algorithms").
-constexpr std::int64_t DaysFromCivil(int year, int month, int day) {
-  year -= month <= 2;
-  const int era = year / 400;  // years are 1970 and up
-  const int year_of_era = year - era * 400;
-  const int day_of_year = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1;
-  const int day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-  return std::int64_t{era} * 146097 + day_of_era - 719468;
+/// False: not of the form of kExample, or no such instant.
+bool ParseStamp(std::string_view text, StampParser* stamps, std::int64_t* ns) {
+  if (text.size() != kExample.size() || text[StampParser::kSize] != '.') return false;
+  const int fraction = Digits(text.data() + StampParser::kSize + 1, 7);
+  if (fraction < 0 || !stamps->Parse(text, ' ', ns)) return false;
+  *ns += std::int64_t{fraction} * 100;
+  return true;
 }
-
-constexpr int DaysInMonth(int year, int month) {
-  constexpr int kDays[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-  const bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-  return month == 2 && leap ? 29 : kDays[month - 1];
-}
-
-// `count` digits at `text` as a number, or -1 (then some digit was none).
-inline int Digits(const char* text, int count) {
-  int value = 0;
-  for (int i = 0; i < count; ++i) {
-    const auto digit = static_cast<unsigned char>(text[i] - '0');
-    if (digit > 9) return -1;
-    value = value * 10 + digit;
-  }
-  return value;
-}
-
-/// Turns timestamps into nanoseconds since 1970, keeping the date of the row before: few rows
-/// change it.
-class StampParser {
- public:
-  /// False: not of the form of kExample, or no such instant.
-  bool Parse(std::string_view text, std::int64_t* ns) {
-    if (text.size() != kExample.size()) return false;
-    const char* t = text.data();
-    if (std::memcmp(t, date_, sizeof date_) != 0 && !ParseDate(t)) return false;
-    const int hour = Digits(t + 11, 2);
-    const int minute = Digits(t + 14, 2);
-    const int second = Digits(t + 17, 2);
-    const int fraction = Digits(t + 20, 7);
-    if (t[10] != ' ' || t[13] != ':' || t[16] != ':' || t[19] != '.') return false;
-    if ((hour | minute | second | fraction) < 0 || hour > 23 || minute > 59 || second > 59)
-      return false;
-    *ns = midnight_ns_ + ((hour * 60 + minute) * 60 + second) * kSecond +
-          std::int64_t{fraction} * 100;
-    return true;
-  }
-
- private:
-  bool ParseDate(const char* t) {
-    const int year = Digits(t, 4);
-    const int month = Digits(t + 5, 2);
-    const int day = Digits(t + 8, 2);
-    if (t[4] != '-' || t[7] != '-' || year < 1970 || year > 2261)
-      return false;  // int64 nanoseconds
-    if (month < 1 || month > 12 || day < 1 || day > DaysInMonth(year, month)) return false;
-    midnight_ns_ = DaysFromCivil(year, month, day) * 86'400 * kSecond;
-    std::memcpy(date_, t, sizeof date_);
-    return true;
-  }
-
-  char date_[10] = {};  // matches no row at first
-  std::int64_t midnight_ns_ = 0;
-};
 
 // Digits from *at on, moving it behind them. False: none, or too large.
 inline bool ParseTokens(const char** at, const char* end, std::uint32_t* tokens) {
@@ -103,7 +45,7 @@ inline bool ParseTokens(const char** at, const char* end, std::uint32_t* tokens)
 
 bool ParseRow(std::string_view line, StampParser* stamps, TraceRow* row) {
   if (line.size() < kExample.size() + 4 || line[kExample.size()] != ',') return false;
-  if (!stamps->Parse(line.substr(0, kExample.size()), &row->arrival_ns)) return false;
+  if (!ParseStamp(line.substr(0, kExample.size()), stamps, &row->arrival_ns)) return false;
   const char* at = line.data() + kExample.size() + 1;
   const char* end = line.data() + line.size();
   if (!ParseTokens(&at, end, &row->prompt_tokens) || at == end || *at++ != ',') return false;
@@ -133,9 +75,8 @@ std::string StampMistake(std::string_view stamp) {
   if (zoned || stamp.size() == 19) {
     return found +
            ", which is the Azure LLM 2024 format (0 or 6 fraction digits and an offset) under the "
-           "header "
-           "it shares with 2023; " +
-           expected + "; this reader does not read 2024 files, use a 2023 one";
+           "header it shares with 2023; " +
+           expected + "; name --format azure_llm_2024, or do not mix both";
   }
   if (stamp.size() == kExample.size())
     return found + ", no such instant; " + expected + "; mend the row";
@@ -159,7 +100,8 @@ std::string Mistake(std::string_view line) {
   }
   std::int64_t ns = 0;
   std::uint32_t tokens = 0;
-  if (!StampParser().Parse(stamp, &ns)) return StampMistake(stamp);
+  StampParser stamps;
+  if (!ParseStamp(stamp, &stamps, &ns)) return StampMistake(stamp);
   const char* at = context.data();
   const char* end = at + context.size();
   const bool context_is_good = ParseTokens(&at, end, &tokens) && at == end;
@@ -167,7 +109,9 @@ std::string Mistake(std::string_view line) {
                          : TokensMistake("ContextTokens", context);
 }
 
-bool Detect(std::string_view head) { return head.substr(0, head.find_first_of("\r\n")) == kHeader; }
+bool Detect(std::string_view head) {
+  return head.substr(0, head.find_first_of("\r\n")) == kHeader;  // after the 2024 one had its say
+}
 
 absl::Status Read(TextReader* text, const ReadOptions&, TraceBuilder* out) {
   std::string_view line;
