@@ -81,8 +81,8 @@ class DynamoKv final : public Router {
     if (options_.overlap_score_credit_decay > 0) {
       const auto excess =
           static_cast<double>(active.prefill_tokens() - least_prefill_tokens_) / block;
-      const double blocks = (prompt + BlockTokens(device) - 1) / BlockTokens(device);
-      credit /= 1 + options_.overlap_score_credit_decay * excess / std::max(blocks, 1.0);
+      const std::uint32_t blocks = (prompt + BlockTokens(device) - 1) / BlockTokens(device);
+      credit /= 1 + options_.overlap_score_credit_decay * excess / std::max(blocks, 1u);
     }
     const double prefill_blocks =
         static_cast<double>(active.prefill_tokens() + prompt) / block - credit;
