@@ -1,5 +1,5 @@
 // vllm_v1 by priority, step by step, the same in every form of the plan. Source:
-// vllm/v1/core/sched/scheduler.py and request_queue.py (00024d31, 0097c7ed), and the issues named
+// vllm/v1/core/sched/scheduler.py (00024d31) and request_queue.py (0097c7ed), and the issues named
 // below. A step takes 1 ns for each token, and a KV block holds 4 tokens.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
