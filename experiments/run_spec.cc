@@ -145,6 +145,14 @@ absl::Status ReadParameters(const Experiment& experiment, RunSpec* spec) {
   return absl::OkStatus();
 }
 
+absl::Status CheckQueueDepth(const RunSpec& spec) {
+  if (spec.policy->min_queue_depth == nullptr) return absl::OkStatus();
+  const std::uint32_t depth = spec.policy->min_queue_depth(spec.parameters);
+  if (spec.device.queue_depth >= depth) return absl::OkStatus();
+  return Invalid(Cat("policy ", spec.policy->name, ": as it is set it launches plans ahead; use ",
+                     "--queue-depth ", depth, " or more (it is ", spec.device.queue_depth, ")"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Trace>> TraceOf(const RunSpec& spec) {
@@ -390,6 +398,7 @@ absl::StatusOr<RunSpec> Resolver::Resolve(const Experiment& experiment, WorldKin
   status = CheckView(experiment, spec);
   Experiment settled = experiment;
   if (status.ok()) status = ResolveOptions(&settled, &spec);
+  if (status.ok()) status = CheckQueueDepth(spec);
   if (!status.ok()) return status;
   spec.experiment = CompleteText(settled, spec);
   return spec;

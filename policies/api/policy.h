@@ -94,6 +94,9 @@ struct PolicyInfo {
   /// What is wrong with values that are each in their range, in one line that says how to mend it;
   /// empty: nothing. Asked before `create`, which then cannot fail. None: nothing ever is.
   std::string (*check)(const Parameters& parameters) = nullptr;
+  /// The queue depth that devices need for these values to mean what they say: a run on shallower
+  /// ones is refused. None: 1.
+  std::uint32_t (*min_queue_depth)(const Parameters& parameters) = nullptr;
 };
 
 }  // namespace schedtwin

@@ -3,11 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <string_view>
 
 namespace schedtwin {
 namespace {
 
-constexpr std::array<ParameterSpec, 7> kParameters = {{
+/// Of async scheduling: one that runs, and one decided ahead.
+constexpr std::uint32_t kStepsInFlight = 2;
+
+constexpr std::array<std::string_view, 2> kPolicies = {"fcfs", "priority"};
+
+constexpr std::array<ParameterSpec, 10> kParameters = {{
     {.name = "max_num_batched_tokens",
      .type = ParameterType::kInteger,
      .default_text = "2048",
@@ -22,6 +28,19 @@ constexpr std::array<ParameterSpec, 7> kParameters = {{
      .max = 1'000'000,
      .unit = "requests",
      .meaning = "requests running at once, at most"},
+    {.name = "scheduling_policy",
+     .type = ParameterType::kChoice,
+     .default_text = "fcfs",
+     .meaning = "fcfs: the first come is served first, the last admitted preempted; priority: by "
+                "priority (the smaller the more urgent), then arrival",
+     .choices = kPolicies},
+    {.name = "long_prefill_token_threshold",
+     .type = ParameterType::kInteger,
+     .default_text = "0",
+     .min = 0,
+     .max = 1'000'000,
+     .unit = "tokens",
+     .meaning = "tokens of one prompt in one step, at most; 0: the budget alone limits them"},
     {.name = "chunked_prefill",
      .type = ParameterType::kFlag,
      .default_text = "true",
@@ -31,14 +50,19 @@ constexpr std::array<ParameterSpec, 7> kParameters = {{
      .default_text = "true",
      .meaning = "admit a request only when all of its known tokens fit in the free blocks "
                 "(vllm#37307, from 2026); off: only its first chunk (2025)"},
-    {.name = "watermark_permille",
-     .type = ParameterType::kInteger,
+    {.name = "watermark",
+     .type = ParameterType::kNumber,
      .default_text = "0",
      .min = 0,
-     .max = 1000,
-     .unit = "thousandths of all blocks",
-     .meaning = "blocks that an admission must leave free once something is scheduled "
+     .max = 1,
+     .unit = "of all blocks",
+     .meaning = "share of the blocks that an admission must leave free while others run "
                 "(vllm#44594)"},
+    {.name = "async_scheduling",
+     .type = ParameterType::kFlag,
+     .default_text = "false",
+     .meaning = "decide the next step while one runs, one ahead: needs --queue-depth 2; lists its "
+                "decodes, whatever standing_set and plan_steps say"},
     kStandingSetParameter,
     kPlanStepsParameter,
 }};
@@ -48,12 +72,17 @@ constexpr PolicyInfo kInfo = {
     .summary =
         "vLLM v1: token budget, running first, chunked prefill, paged KV, recompute "
         "preemption.",
-    .source = "vllm-project/vllm vllm/v1/core/sched/scheduler.py (00024d31, b4622cf9), fcfs policy",
+    .source =
+        "vllm-project/vllm vllm/v1/core/sched/scheduler.py and async_scheduler.py (00024d31, "
+        "b4622cf9, 014b2350)",
     .one_shot = false,
     .decoder = true,
     .parameters = kParameters,
     .create = [](const Parameters& parameters) -> std::unique_ptr<Policy> {
       return std::make_unique<VllmV1>(parameters);
+    },
+    .min_queue_depth = [](const Parameters& parameters) -> std::uint32_t {
+      return parameters.flag("async_scheduling") ? kStepsInFlight : 1;
     }};
 
 }  // namespace
@@ -65,41 +94,62 @@ VllmV1::VllmV1(const Parameters& parameters)
       max_num_batched_tokens_(
           static_cast<std::uint32_t>(parameters.integer("max_num_batched_tokens"))),
       max_num_seqs_(static_cast<std::uint32_t>(parameters.integer("max_num_seqs"))),
+      long_prefill_token_threshold_(
+          static_cast<std::uint32_t>(parameters.integer("long_prefill_token_threshold"))),
       chunked_prefill_(parameters.flag("chunked_prefill")),
       full_sequence_must_fit_(parameters.flag("full_sequence_must_fit")),
-      watermark_permille_(static_cast<std::uint32_t>(parameters.integer("watermark_permille"))) {}
+      by_priority_(parameters.choice("scheduling_policy") == "priority"),
+      async_(parameters.flag("async_scheduling")),
+      watermark_(parameters.number("watermark")) {
+  if (!async_) return;
+  mode_.standing_set = false;
+  mode_.plan_steps = 1;
+}
 
-void VllmV1::OnStart(Context& context) { engines_.resize(context.devices().size()); }
+void VllmV1::OnStart(Context& context) {
+  engines_.resize(context.devices().size(), Engine(by_priority_));
+}
+
+// ---- Requests ----
 
 void VllmV1::OnArrival(Context& context, RequestId request) {
   const DeviceId device = router_.Next(context);
   context.actions().Route(request, device);
   Engine& engine = engines_[device.value];
-  // Behind a request that waits already, this one can change nothing before a running one ends.
-  const bool may_admit = engine.waiting.empty() && engine.running.size() < max_num_seqs_;
-  engine.waiting.PushBack(request);
-  if (!engine.plan.valid()) {
+  engine.waiting.Add(context, request);
+  if (engine.in_flight == 0) {
     context.actions().Poke(device);
-  } else if (may_admit) {
+  } else if (engine.waiting.front() == request && engine.running.size() < max_num_seqs_) {
+    // Behind one that waits already, it could change nothing before a running one ends.
     Cut(context, engine);
   }
 }
 
 void VllmV1::OnCancel(Context& context, RequestId request, CancelBy) {
-  for (Engine& engine : engines_) {
+  for (std::size_t i = 0; i < engines_.size(); ++i) {
+    Engine& engine = engines_[i];
+    if (!engine.waiting.Remove(request) && std::erase(engine.running, request) == 0) continue;
+    engine.ahead.Waste(request);
     // Also where it waited: the one behind it may fit.
-    if (engine.waiting.Remove(request) || std::erase(engine.running, request) > 0) {
-      return Cut(context, engine);
+    Cut(context, engine);
+    if (engine.in_flight == 0 && !engine.waiting.empty()) {
+      context.actions().Poke({static_cast<std::uint32_t>(i)});
     }
+    return;
   }
 }
 
-void VllmV1::OnDeviceChange(Context&, DeviceId device, DeviceChange change) {
+void VllmV1::OnDeviceChange(Context& context, DeviceId device, DeviceChange change) {
   if (change != DeviceChange::kFailed) return;
   // They wait for the device to come back, and are computed again in the order they were in.
   Engine& engine = engines_[device.value];
-  engine.waiting.PutBack(&engine.running);
+  for (; !engine.running.empty(); engine.running.pop_back()) {
+    engine.waiting.PutBack(context, engine.running.back());
+  }
+  engine.ahead.Clear();
 }
+
+// ---- Plans ----
 
 void VllmV1::Cut(Context& context, Engine& engine) {
   if (!engine.cuttable) return;
@@ -109,135 +159,119 @@ void VllmV1::Cut(Context& context, Engine& engine) {
 
 void VllmV1::OnPlanDone(Context& context, const PlanDone& done) {
   Engine& engine = engines_[done.device.value];
-  engine.plan = PlanId{};
+  --engine.in_flight;
   engine.cuttable = false;
+  if (done.id == engine.ahead.plan) engine.ahead.Clear();  // it never started
   for (const RequestId finished : done.finished) {
     const auto at = std::find(engine.running.begin(), engine.running.end(), finished);
-    if (at != engine.running.end()) engine.running.erase(at);
-  }
-  if (!mode_.standing_set) return;
-  for (const Entry& entry : done.entries) {
-    const RequestView view = context.request(entry.request);
-    if (view.state() == RequestState::kWaiting && view.phase() == Phase::kDecode) {
-      context.actions().Join(done.device, entry.request);
+    if (at != engine.running.end()) {
+      engine.running.erase(at);
+    } else {
+      engine.waiting.Remove(finished);  // preempted while its last token was being made
     }
+    engine.ahead.Waste(finished);
+  }
+  if (mode_.standing_set) JoinDecodes(context, done.device, done);
+}
+
+void VllmV1::JoinDecodes(Context& context, DeviceId device, const PlanDone& done) {
+  Engine& engine = engines_[device.value];
+  const auto join = [&](RequestId request) {
+    const RequestView view = context.request(request);
+    if (view.state() == RequestState::kWaiting && view.phase() == Phase::kDecode) {
+      context.actions().Join(device, request);
+    }
+  };
+  if (engine.dissolved) {  // also those that the step had nothing for
+    std::for_each(engine.running.begin(), engine.running.end(), join);
+    engine.dissolved = false;
+  } else {
+    for (const Entry& entry : done.entries) join(entry.request);
   }
 }
 
 void VllmV1::OnSlotFree(Context& context, DeviceId device) {
   Engine& engine = engines_[device.value];
+  if (engine.in_flight >= (async_ ? kStepsInFlight : 1)) return;
+  if (!engine.ahead.owed.empty()) return LaunchOwed(context, device);
+  engine.ahead.Clear();
   entries_.clear();
   std::uint32_t budget = max_num_batched_tokens_;
   const bool preempted = mode_.standing_set ? ScheduleRunningStanding(context, device, &budget)
                                             : ScheduleRunningListed(context, device, &budget);
   if (!preempted) ScheduleWaiting(context, device, budget);
+  if (engine.in_flight > 0) return LaunchAhead(context, device);
   const bool standing = mode_.standing_set && context.device(device).standing > 0;
-  if (entries_.empty() && !standing) return;
+  if (entries_.empty() && !standing) {
+    // Who stood first made room for those behind it: they are asked next.
+    if (preempted) context.actions().Poke(device);
+    return;
+  }
   const bool decodes_only = std::all_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return context.request(entry.request).phase() == Phase::kDecode;
   });
   // After a step that preempted, the first chunk of what waits may fit at once.
   const std::uint32_t steps = decodes_only && !preempted ? mode_.plan_steps : 1;
-  const Launched launched = context.actions().Launch(
-      {.device = device, .entries = entries_, .standing = standing, .max_steps = steps});
+  Launch(context,
+         {.device = device, .entries = entries_, .standing = standing, .max_steps = steps});
+}
+
+PlanId VllmV1::Launch(Context& context, const Plan& plan) {
+  const Launched launched = context.actions().Launch(plan);
+  if (!launched.ok()) return {};
+  Engine& engine = engines_[plan.device.value];
+  ++engine.in_flight;
   engine.plan = launched.id;
-  engine.cuttable = steps > 1;
+  engine.cuttable = plan.max_steps > 1;
+  // Another decision, at this instant: filling the queue goes before waiting for what it does.
+  const bool more = async_ && engine.in_flight < kStepsInFlight;
+  if (more && context.device(plan.device).depth_left() > 0) context.actions().Poke(plan.device);
+  return launched.id;
 }
 
-std::uint32_t VllmV1::StandingGrowth(Context& context, DeviceId device) const {
-  return mode_.standing_set ? context.memory(device).StandingGrowth() : 0;
+// ---- Async scheduling ----
+
+void VllmV1::LaunchAhead(Context& context, DeviceId device) {
+  if (entries_.empty()) return;
+  StepAhead& ahead = engines_[device.value].ahead;
+  ahead.entries = entries_;
+  ahead.plan = Launch(context, {.device = device, .entries = entries_, .late_binding = true});
 }
 
-bool VllmV1::ScheduleRunningStanding(Context& context, DeviceId device, std::uint32_t* budget) {
+void VllmV1::LaunchOwed(Context& context, DeviceId device) {
   Engine& engine = engines_[device.value];
-  bool preempted = false;
-  while (StandingGrowth(context, device) > context.device(device).free_blocks) {
-    PreemptLast(context, device);
-    preempted = true;
-  }
-  *budget -= context.device(device).standing;
-  // Only the last admitted can still be in its prompt: a chunk that leaves some of the prompt over
-  // has spent the budget, and nobody is admitted after it until it is done.
-  if (engine.running.empty()) return preempted;
-  const RequestId last = engine.running.back();
-  const RequestView view = context.request(last);
-  if (view.state() == RequestState::kStanding) return preempted;
-  const std::uint32_t tokens = std::min(view.next_tokens(), *budget);
-  if (tokens == 0) return preempted;
-  if (!Fits(context, device, last, view.scheduled_tokens() + tokens,
-            StandingGrowth(context, device))) {
-    PreemptLast(context, device);
-    return true;
-  }
-  context.memory(device).Reserve(last, view.scheduled_tokens() + tokens);
-  entries_.push_back({last, tokens});
-  *budget -= tokens;
-  return preempted;
+  if (engine.in_flight > 0) return;
+  entries_.clear();
+  EnterOwed(context, device);
+  const std::uint32_t wasted = engine.ahead.wasted_tokens;
+  engine.ahead.Clear();
+  Launch(context, {.device = device, .entries = entries_, .padding_tokens = wasted});
 }
 
-bool VllmV1::ScheduleRunningListed(Context& context, DeviceId device, std::uint32_t* budget) {
-  Engine& engine = engines_[device.value];
-  bool preempted = false;
-  for (std::size_t i = 0; i < engine.running.size() && *budget > 0; ++i) {
-    const RequestId request = engine.running[i];
-    const RequestView view = context.request(request);
-    const std::uint32_t tokens = std::min(view.next_tokens(), *budget);
-    while (!context.memory(device).Reserve(request, view.scheduled_tokens() + tokens)) {
-      const bool self = engine.running.back() == request;
-      PreemptLast(context, device);
-      preempted = true;
-      if (self) return true;
+void VllmV1::EnterOwed(Context& context, DeviceId device) {
+  // They fit: the step that fenced their blocks has ended, and nobody has taken any since.
+  for (const Entry& entry : engines_[device.value].ahead.owed) {
+    const std::uint32_t scheduled = context.request(entry.request).scheduled_tokens();
+    context.memory(device).Reserve(entry.request, scheduled + entry.tokens);
+    entries_.push_back(entry);
+  }
+}
+
+void VllmV1::OnPlanStarting(Context& context, PlanId plan) {
+  for (std::size_t i = 0; i < engines_.size(); ++i) {
+    StepAhead& ahead = engines_[i].ahead;
+    if (ahead.plan != plan) continue;
+    const DeviceId device = {static_cast<std::uint32_t>(i)};
+    entries_ = ahead.entries;
+    EnterOwed(context, device);
+    if (!ahead.complete() && !entries_.empty()) {
+      context.actions().Amend(plan, {.device = device,
+                                     .entries = entries_,
+                                     .padding_tokens = ahead.wasted_tokens,
+                                     .late_binding = true});
     }
-    entries_.push_back({request, tokens});
-    *budget -= tokens;
-  }
-  return preempted;
-}
-
-void VllmV1::PreemptLast(Context& context, DeviceId device) {
-  Engine& engine = engines_[device.value];
-  const RequestId victim = engine.running.back();
-  engine.running.pop_back();
-  context.actions().Preempt(victim, PreemptMode::kRecompute);
-  engine.waiting.PushFront(victim);
-}
-
-bool VllmV1::Fits(const Context& context, DeviceId device, RequestId request, std::uint32_t tokens,
-                  std::uint32_t keep_free_blocks) const {
-  const DeviceView& view = context.device(device);
-  const std::uint32_t needed = BlocksFor(tokens, view.block_tokens);
-  const std::uint32_t owned = context.request(request).owned_blocks();
-  const std::uint32_t missing = needed > owned ? needed - owned : 0;
-  return missing + keep_free_blocks <= view.free_blocks;
-}
-
-void VllmV1::ScheduleWaiting(Context& context, DeviceId device, std::uint32_t budget) {
-  Engine& engine = engines_[device.value];
-  const DeviceView& view = context.device(device);
-  Cache& cache = context.cache(device);
-  const std::uint32_t growth = StandingGrowth(context, device);
-  const auto watermark =
-      static_cast<std::uint32_t>(std::uint64_t{view.total_blocks} * watermark_permille_ / 1000);
-  while (!engine.waiting.empty() && budget > 0 && engine.running.size() < max_num_seqs_) {
-    const RequestId request = engine.waiting.front();
-    const std::uint32_t hit = cache.HitTokens(request);
-    const std::uint32_t left = context.request(request).next_tokens() - hit;
-    const std::uint32_t tokens = std::min(left, budget);
-    if (!chunked_prefill_ && tokens < left) break;
-    const bool something_scheduled = !entries_.empty() || view.standing > 0;
-    const std::uint32_t keep = growth + (something_scheduled ? watermark : 0);
-    const std::uint32_t covered = hit + (full_sequence_must_fit_ ? left : tokens);
-    // Cached blocks that nobody uses are among the free ones, and are taken like any other.
-    const std::uint32_t blocks =
-        BlocksFor(covered, view.block_tokens) -
-        (hit == 0 ? 0 : hit / view.block_tokens - cache.HitFreeBlocks(request));
-    if (blocks + keep > view.free_blocks) break;
-    if (hit > 0) cache.Adopt(request, hit);
-    context.memory(device).Reserve(request, hit + tokens);
-    engine.waiting.PopFront();
-    engine.running.push_back(request);
-    entries_.push_back({request, tokens});
-    budget -= tokens;
+    ahead.Clear();
+    return;
   }
 }
 

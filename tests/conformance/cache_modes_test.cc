@@ -31,7 +31,7 @@ constexpr std::uint32_t kRequests = 2000;
 
 /// Turns of chats: one of three system prompts, then what was said before, then something new.
 std::vector<RequestSpec> Chats(std::uint64_t seed, Texts* texts) {
-  Rng rng(seed, "chats");
+  Rng rng(seed, "chats"), priorities(seed, "priorities");
   struct Chat {
     std::vector<ContentSegment> said;
     std::uint32_t tokens;
@@ -52,6 +52,7 @@ std::vector<RequestSpec> Chats(std::uint64_t seed, Texts* texts) {
       chat.said.push_back({next_content++, asks});
       const std::uint64_t answer = rng.Below(4) == 0 ? 0 : next_content++;
       requests.push_back(texts->Request(at_ms * 1'000'000, chat.said, answers, answer));
+      requests.back().priority = static_cast<std::int32_t>(priorities.Below(3));
       chat.said.push_back({answer, answers});
       chat.tokens += asks + answers;
       if (chat.tokens > 44) chats.erase(chats.begin() + at);
@@ -74,6 +75,7 @@ Outcome RunOn(const std::vector<RequestSpec>& requests, const std::string& name,
   setup.device.block_tokens = 4;
   setup.device.total_blocks = blocks;
   setup.device.max_model_len_tokens = 64;
+  setup.device.queue_depth = policy_testing::MinQueueDepth("vllm_v1", settings);
   setup.world.prefix_cache = cache;
   const std::unique_ptr<Policy> policy = policy_testing::MakePolicy(name, settings);
   policy_testing::ScriptSource source(requests);
@@ -129,7 +131,12 @@ const Variant kVariants[] = {
     {"SmallBudget", {{"max_num_batched_tokens", "24"}}, 20},
     {"FirstChunkFits", {{"max_num_batched_tokens", "24"}, {"full_sequence_must_fit", "false"}}, 20},
     {"WholePrompts", {{"chunked_prefill", "false"}, {"max_num_batched_tokens", "512"}}, 20},
-    {"Watermark", {{"watermark_permille", "100"}}, 20},
+    {"Priority", {{"scheduling_policy", "priority"}}, 20},
+    {"LongPrefills",
+     {{"long_prefill_token_threshold", "5"}, {"full_sequence_must_fit", "false"}},
+     20},
+    {"Async", {{"async_scheduling", "true"}}, 20},
+    {"Watermark", {{"watermark", "0.1"}}, 20},
 };
 
 const Variant kComposed[] = {

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -18,12 +19,35 @@ namespace {
 
 constexpr std::uint32_t kRequests = 60;
 
-class Disturbed : public testing::TestWithParam<const PolicyInfo*> {
+/// Every policy as it is, and some with settings that take them through a path of their own.
+struct Case {
+  const PolicyInfo* info;
+  policy_testing::Settings settings;
+  std::string suffix;
+
+  std::string Name() const { return std::string(info->name) + suffix; }
+  friend void PrintTo(const Case& disturbed, std::ostream* out) { *out << disturbed.Name(); }
+};
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const PolicyInfo* info : Policies()) cases.push_back({info, {}, ""});
+  const PolicyInfo* vllm = FindPolicy("vllm_v1");
+  cases.push_back({vllm, {{"async_scheduling", "true"}}, "_async"});
+  cases.push_back({vllm, {{"scheduling_policy", "priority"}}, "_priority"});
+  cases.push_back(
+      {vllm,
+       {{"async_scheduling", "true"}, {"scheduling_policy", "priority"}, {"max_num_seqs", "7"}},
+       "_async_priority"});
+  return cases;
+}
+
+class Disturbed : public testing::TestWithParam<Case> {
  protected:
-  bool decoder() const { return GetParam()->decoder; }
+  bool decoder() const { return GetParam().info->decoder; }
 
   std::vector<RequestSpec> Traffic(std::uint64_t seed) const {
-    Rng rng(seed, "disturbed");
+    Rng rng(seed, "disturbed"), priorities(seed, "priorities");
     std::vector<RequestSpec> requests;
     Time at;
     for (std::uint32_t i = 0; i < kRequests; ++i) {
@@ -32,6 +56,7 @@ class Disturbed : public testing::TestWithParam<const PolicyInfo*> {
                                    : UnitRequest(at.ns(), 1 + rng.Below(4));
       if (rng.Below(5) == 0) spec.leaves = at + Duration::Micros(rng.Below(4000));
       if (rng.Below(5) == 0) spec.deadline = at + Duration::Micros(rng.Below(9000));
+      spec.priority = static_cast<std::int32_t>(priorities.Below(3));
       requests.push_back(spec);
     }
     return requests;
@@ -57,7 +82,9 @@ TEST_P(Disturbed, EndsEveryRequestOnceAndForAReason) {
     run.options.faults = faults;
     run.options.deadlines_cancel = true;
     const std::vector<RequestSpec> requests = Traffic(seed);
-    const auto make = [] { return policy_testing::MakePolicy(std::string(GetParam()->name), {}); };
+    const std::string policy(GetParam().info->name);
+    run.device.queue_depth = policy_testing::MinQueueDepth(policy, GetParam().settings);
+    const auto make = [&] { return policy_testing::MakePolicy(policy, GetParam().settings); };
     const RunSummary summary = run.Run(TestWorld::kSim, make, requests);
     ASSERT_EQ(summary.result, RunResult::kFinished) << summary.detail;
     ASSERT_EQ(run.recorder.requests.size(), requests.size());
@@ -73,7 +100,7 @@ TEST_P(Disturbed, EndsEveryRequestOnceAndForAReason) {
         EXPECT_EQ(record.end, spec.deadline);
       } else if (record.reason != EndReason::kFailed) {
         EXPECT_EQ(record.reason, EndReason::kRejected);
-        EXPECT_EQ(GetParam()->name, "composed") << "turned away while no device was up";
+        EXPECT_EQ(policy, "composed") << "turned away while no device was up";
       }
     }
   }
@@ -84,9 +111,8 @@ TEST_P(Disturbed, EndsEveryRequestOnceAndForAReason) {
   EXPECT_TRUE(!decoder() || recomputed > 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, Disturbed,
-                         testing::ValuesIn(Policies().begin(), Policies().end()),
-                         [](const auto& policy) { return std::string(policy.param->name); });
+INSTANTIATE_TEST_SUITE_P(Policies, Disturbed, testing::ValuesIn(Cases()),
+                         [](const auto& disturbed) { return disturbed.param.Name(); });
 
 }  // namespace
 }  // namespace schedtwin

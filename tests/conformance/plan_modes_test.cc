@@ -80,10 +80,37 @@ const Variant kVariants[] = {
      "vllm_v1",
      {{"max_num_batched_tokens", "24"}, {"full_sequence_must_fit", "false"}},
      true},
-    {"VllmV1Watermark", "vllm_v1", {{"watermark_permille", "20"}}, true},
+    {"VllmV1Watermark", "vllm_v1", {{"watermark", "0.02"}}, true},
     {"VllmV1WholePrompts",
      "vllm_v1",
      {{"chunked_prefill", "false"}, {"max_num_batched_tokens", "8192"}},
+     true},
+    {"VllmV1Priority", "vllm_v1", {{"scheduling_policy", "priority"}}, true},
+    {"VllmV1PriorityFirstChunkFits",
+     "vllm_v1",
+     {{"scheduling_policy", "priority"},
+      {"max_num_batched_tokens", "24"},
+      {"full_sequence_must_fit", "false"}},
+     true},
+    {"VllmV1LongPrefills",
+     "vllm_v1",
+     {{"long_prefill_token_threshold", "5"},
+      {"max_num_batched_tokens", "24"},
+      {"full_sequence_must_fit", "false"}},
+     true},
+    {"VllmV1PriorityLongPrefills",
+     "vllm_v1",
+     {{"scheduling_policy", "priority"},
+      {"long_prefill_token_threshold", "5"},
+      {"max_num_batched_tokens", "24"},
+      {"full_sequence_must_fit", "false"}},
+     true},
+    {"VllmV1Async", "vllm_v1", {{"async_scheduling", "true"}}, true},
+    {"VllmV1AsyncPriority",
+     "vllm_v1",
+     {{"async_scheduling", "true"},
+      {"scheduling_policy", "priority"},
+      {"max_num_batched_tokens", "24"}},
      true},
     {"VllmV1FewSeqs", "vllm_v1", {{"max_num_seqs", "6"}, {"max_num_batched_tokens", "512"}}, true},
 };
@@ -105,6 +132,7 @@ RunSummary RunOn(const Workload& workload, const std::string& policy_name, const
   SimSetup setup;
   setup.model = &workload.model;
   setup.device = workload.device;
+  setup.device.queue_depth = policy_testing::MinQueueDepth(policy_name, settings);
   setup.devices = workload.devices;
   setup.world.seed = seed;
   setup.world.deadlines_cancel = workload.deadlines_cancel;
@@ -153,7 +181,7 @@ Workload Bursts(std::uint32_t devices, bool scarce, std::uint64_t seed) {
   workload.device.block_tokens = 4;
   workload.device.total_blocks = scarce ? 18 : 4096;
   workload.device.max_model_len_tokens = 64;
-  Rng rng(seed, "bursts");
+  Rng rng(seed, "bursts"), priorities(seed, "priorities");
   std::int64_t at_ms = 0;
   while (workload.requests.size() < kBurstRequests) {
     const std::uint32_t burst = 1 + rng.Below(4);
@@ -162,6 +190,7 @@ Workload Bursts(std::uint32_t devices, bool scarce, std::uint64_t seed) {
       const std::uint32_t prompt = 1 + rng.Below(rng.Below(4) == 0 ? 40 : 12);
       const std::uint32_t output = 1 + rng.Below(24);
       workload.requests.push_back(Tokens(at_ms * 1'000'000, prompt, output));
+      workload.requests.back().priority = static_cast<std::int32_t>(priorities.Below(3));
     }
     at_ms += rng.Below(static_cast<std::uint32_t>(120 / devices));
   }

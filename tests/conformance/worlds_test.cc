@@ -241,6 +241,25 @@ TEST_P(AWorld, PreemptsWhereKvIsScarce) {
   for (const RequestRecord& record : run.recorder.requests) EXPECT_EQ(record.output_tokens, 60u);
 }
 
+TEST_P(AWorld, DecidesAStepAheadWhereKvIsScarce) {
+  TwoWorlds run;
+  run.device.queue_depth = 2;
+  run.device.total_blocks = 8;  // of 16 tokens
+  std::vector<RequestSpec> requests;
+  for (int i = 0; i < 8; ++i) requests.push_back(TokenRequest(i * 700'000, 20, 60 - i));
+  requests[5].leaves = requests[5].arrival + Duration::Millis(3);
+  const auto make = [] {
+    return policy_testing::MakePolicy("vllm_v1", {{"async_scheduling", "true"}});
+  };
+  const RunSummary summary = run.Run(GetParam(), make, requests);
+  ASSERT_EQ(summary.result, RunResult::kFinished) << summary.detail;
+  EXPECT_EQ(summary.ended[0], 7u);
+  EXPECT_GT(summary.preemptions, 0u);
+  for (const RequestRecord& record : run.recorder.requests) {
+    EXPECT_EQ(record.output_tokens == 60 - record.id.value, record.id.value != 5);
+  }
+}
+
 TEST_P(AWorld, RejectsWhatCanNeverFit) {
   TwoWorlds run;
   const RunSummary summary =

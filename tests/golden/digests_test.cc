@@ -184,6 +184,24 @@ const Golden kGolden[] = {
      600,
      "1de440547f061503",
      "b4c555a2bbcc213f"},
+    {"VllmV1LongPrefills",
+     "vllm_v1",
+     {{"long_prefill_token_threshold", "256"}, {"watermark", "0.02"}},
+     kLlama,
+     kMixed,
+     1,
+     600,
+     "b21e90d556eb1658",
+     "b5715699c72682d4"},
+    {"VllmV1Async",
+     "vllm_v1",
+     {{"async_scheduling", "true"}},
+     kLlama,
+     kMixed,
+     1,
+     600,
+     "d819b98fb2c30100",
+     "4126c6f33ef9fb2b"},
 };
 
 class GoldenDigests : public testing::TestWithParam<Golden> {};
@@ -196,6 +214,7 @@ TEST_P(GoldenDigests, AreTheSameEverywhere) {
   SimSetup setup;
   setup.model = &model;
   setup.device = DeviceInfoOf(*profile);
+  setup.device.queue_depth = policy_testing::MinQueueDepth(golden.policy, golden.settings);
   if (golden.kv_blocks > 0) setup.device.total_blocks = golden.kv_blocks;
   setup.devices = golden.devices;
   const auto trace = OpenTrace({.spec = golden.trace, .seed = 1});

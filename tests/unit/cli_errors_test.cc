@@ -175,6 +175,10 @@ INSTANTIATE_TEST_SUITE_P(
                 {"sweep", "--seed", "1,2", "--latency", "p99"},
                 "--latency: 'p99' is no latency"},
         Mistake{"UnknownPolicyToShow", {"policies", "orca"}, "known are clockwork, composed"},
+        Mistake{"QueueTooShallow",
+                {"sim", "--set", "policy.name=vllm_v1", "--set", "policy.async_scheduling=true"},
+                "policy vllm_v1: as it is set it launches plans ahead; use --queue-depth 2 or more "
+                "(it is 1)"},
         Mistake{"UnknownProfileToShow", {"profiles", "h100"}, "llama3-8b-a100"}),
     [](const auto& mistake) { return std::string(mistake.param.name); });
 

@@ -254,6 +254,16 @@ inline std::unique_ptr<Policy> MakePolicy(const std::string& name, const Setting
   return info->create(parameters);
 }
 
+/// The queue depth that devices need for these settings. REQUIRES: they are right.
+inline std::uint32_t MinQueueDepth(const std::string& name, const Settings& settings) {
+  const PolicyInfo* info = FindPolicy(name);
+  if (info->min_queue_depth == nullptr) return 1;
+  Parameters parameters;
+  std::string error;
+  EXPECT_TRUE(Parameters::Parse(info->parameters, settings, &parameters, &error)) << error;
+  return info->min_queue_depth(parameters);
+}
+
 /// The runtime's account of the steps must be the devices' own.
 inline void ExpectSameSteps(const std::vector<SeenStep>& seen,
                             const std::vector<StepRecord>& records) {

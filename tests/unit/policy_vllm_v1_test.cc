@@ -83,18 +83,26 @@ TEST_P(PolicyVllmV1, WithoutChunksAPromptAboveTheBudgetIsAStallAndNoHang) {
   EXPECT_THAT(played.summary.detail, HasSubstr("9 prompt tokens, 0 made"));
 }
 
-TEST_P(PolicyVllmV1, DevicesTakeArrivalsInTurn) {
-  Script script = Engine(
-      8, 64, {Tokens(0, 2, 1), Tokens(0, 3, 1), Tokens(1, 4, 1), Tokens(1, 1, 1), Tokens(9, 1, 1)});
-  script.devices = 2;
-  EXPECT_THAT(Play(script).steps, ElementsAre("d0 0-2 P0:2", "d1 0-3 P1:3", "d0 2-6 P2:4",
-                                              "d1 3-4 P3:1", "d0 9-10 P4:1"));
+// ---- The long-prefill threshold ----
+
+TEST_P(PolicyVllmV1, LongPromptsShareAStepByTheThreshold) {
+  const Played played = Play(Engine(8, 64, {Tokens(0, 7, 1), Tokens(0, 4, 1), Tokens(0, 2, 4)},
+                                    {{"long_prefill_token_threshold", "3"}}));
+  EXPECT_THAT(played.steps,
+              ElementsAre("0-8 P0:3 P1:3 P2:2", "8-13 D2 P0:3 P1:1", "13-15 D2 P0:1", "15-16 D2"));
 }
 
-// ---- Admission ----
+TEST_P(PolicyVllmV1, ThresholdSplitsPromptsThatChunkedPrefillWouldNot) {
+  // The threshold is applied before the question whether the prompt fits into the step.
+  const Played played =
+      Play(Engine(8, 64, {Tokens(0, 9, 1)},
+                  {{"chunked_prefill", "false"}, {"long_prefill_token_threshold", "4"}}));
+  EXPECT_THAT(played.steps, ElementsAre("0-4 P0:4", "4-8 P0:4", "8-9 P0:1"));
+}
 
-TEST_P(PolicyVllmV1, HeadOfTheQueueBlocksThoseBehindIt) {
-  // Request 1 needs 5 blocks of the 4 that are free, request 2 but one.
+TEST_P(PolicyVllmV1, SeveralInTheirPromptsArePreemptedFromTheTail) {
+  // At 20 requests 0 and 1 need a block each, and none is free: request 2 gives its two, and comes
+  // back when there is room.
   const Played played = Play(Engine(32, 6, {Tokens(0, 6, 6), Tokens(1, 18, 1), Tokens(1, 2, 1)}));
   EXPECT_THAT(played.steps, ElementsAre("0-6 P0:6", "6-7 D0", "7-8 D0", "8-9 D0", "9-10 D0",
                                         "10-11 D0", "11-31 P1:18 P2:2"));
@@ -124,7 +132,7 @@ TEST_P(PolicyVllmV1, OnlyTheFirstChunkMustFitIfToldSo) {
 TEST_P(PolicyVllmV1, WatermarkIsKeptByAdmissionsBesideOthers) {
   // 3 of 10 blocks. Request 1 leaves exactly 3; request 2 would leave 2.
   const std::vector<RequestSpec> requests = {Tokens(0, 16, 3), Tokens(0, 12, 1), Tokens(0, 1, 1)};
-  EXPECT_THAT(Play(Engine(64, 10, requests, {{"watermark_permille", "300"}})).steps,
+  EXPECT_THAT(Play(Engine(64, 10, requests, {{"watermark", "0.3"}})).steps,
               ElementsAre("0-28 P0:16 P1:12", "28-30 D0 P2:1", "30-31 D0"));
   EXPECT_THAT(Play(Engine(64, 10, requests)).steps,
               ElementsAre("0-29 P0:16 P1:12 P2:1", "29-30 D0", "30-31 D0"));
@@ -132,8 +140,16 @@ TEST_P(PolicyVllmV1, WatermarkIsKeptByAdmissionsBesideOthers) {
 
 TEST_P(PolicyVllmV1, WatermarkDoesNotBindTheFirstOfAStep) {
   // 9 of 10 blocks: it would never run otherwise. Decodes pay no watermark either.
-  const Played played = Play(Engine(64, 10, {Tokens(0, 36, 3)}, {{"watermark_permille", "1000"}}));
+  const Played played = Play(Engine(64, 10, {Tokens(0, 36, 3)}, {{"watermark", "1"}}));
   EXPECT_THAT(played.steps, ElementsAre("0-36 P0:36", "36-37 D0", "37-38 D0"));
+}
+
+TEST_P(PolicyVllmV1, ACancelledHeadLetsTheNextOnePassWhereNothingRuns) {
+  // Request 0 never fits into a step, and leaves.
+  std::vector<RequestSpec> requests = {Tokens(0, 9, 1), Tokens(1, 3, 1)};
+  requests[0].leaves = Time::Nanos(5);
+  EXPECT_THAT(Play(Engine(8, 64, requests, {{"chunked_prefill", "false"}})).steps,
+              ElementsAre("5-8 P1:3"));
 }
 
 // ---- Preemption ----
