@@ -87,7 +87,8 @@ class ContinuousEngine {
     if (!mode_.standing_set) ListDecodes(context);
     if (!preempted) AdmitWaiting(context, &step);
     // After a step that preempted, whoever waits may fit at the next boundary.
-    Launch(context, /*many_steps=*/step.prompt_tokens == 0 && !preempted);
+    Launch(context,
+           /*many_steps=*/step.prompt_tokens == 0 && !preempted && !waiting_->HeadMayChange());
   }
 
  private:

@@ -26,6 +26,9 @@ class EngineQueue {
   virtual void PutBack(const Context& context, RequestId request) = 0;
   /// Takes out one that is over or goes elsewhere; false if it is not here.
   virtual bool Remove(const Context& context, RequestId request) = 0;
+  /// True if the head may be another after any step, though nobody comes or goes: a plan of many
+  /// steps must not pass over that.
+  virtual bool HeadMayChange() const { return false; }
 };
 
 /// First come first served; who is put back goes to the front.
