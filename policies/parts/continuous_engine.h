@@ -36,6 +36,8 @@ class ContinuousEngine {
   DeviceId device() const { return device_; }
   /// In order of admission.
   std::span<const RequestId> running() const { return running_; }
+  /// A plan is in flight.
+  bool launched() const { return plan_.valid(); }
 
   /// Somebody was put into the queue. `may_be_next`: he could be admitted at the next step, which a
   /// plan of many steps must then not pass over.
@@ -51,6 +53,20 @@ class ContinuousEngine {
   void Remove(Context& context, RequestId request) {
     if (!waiting_->Remove(context, request)) Forget(request);
     Cut(context);  // the one behind it may fit
+  }
+
+  /// Takes one that decodes out, its KV with it, at a boundary: it runs here no more, until
+  /// somebody gives it to an engine again.
+  void Take(Context& context, RequestId request) {
+    if (mode_.standing_set) context.actions().Leave(device_, request);
+    Forget(request);
+  }
+
+  /// Takes over one that decodes and whose KV is on this device; it runs from the next step on, as
+  /// the last admitted. Whether the batch has room for it is the caller's to see to.
+  void Give(Context& context, RequestId request) {
+    running_.push_back(request);
+    if (mode_.standing_set) context.actions().Join(device_, request);
   }
 
   /// They wait for the device to come back, and are computed again in the order they were in.
@@ -71,9 +87,12 @@ class ContinuousEngine {
     for (const RequestId request : done.finished) Forget(request);
   }
 
-  /// Puts the next step together and launches it.
-  void OnSlotFree(Context& context) {
+  /// Puts the next step together and launches it. Nothing is launched if somebody whose KV an
+  /// operation is copying would have to give it up: it is returned, and the caller asks again when
+  /// that operation has ended.
+  RequestId OnSlotFree(Context& context) {
     entries_.clear();
+    immovable_ = {};
     StepDraft step;
     if (const std::uint32_t most = context.device(device_).max_step_tokens; most > 0) {
       step.max_tokens = most;
@@ -81,12 +100,14 @@ class ContinuousEngine {
     bool preempted = FitDecodes(context);
     step.running = static_cast<std::uint32_t>(running_.size());
     step.decodes = step.running - (partial_.valid() ? 1 : 0);
-    preempted |= ContinuePrompt(context, &step);
+    if (!immovable_.valid()) preempted |= ContinuePrompt(context, &step);
+    if (immovable_.valid()) return immovable_;
     if (!preempted) AdmitWaiting(context, &step);
     // After a step that preempted, whoever waits may fit at the next boundary.
     const bool many_steps = entries_.empty() && !preempted;
     if (!mode_.standing_set) ListDecodes(context);
     Launch(context, many_steps);
+    return {};
   }
 
  private:
@@ -104,6 +125,7 @@ class ContinuousEngine {
     bool preempted = false;
     while (Growth(context) > context.device(device_).free_blocks) {
       PreemptOne(context);
+      if (immovable_.valid()) break;
       preempted = true;
     }
     return preempted;
@@ -118,7 +140,7 @@ class ContinuousEngine {
     bool preempted = false;
     while (!Fits(context, request, view.scheduled_tokens() + tokens)) {
       preempted = true;
-      if (PreemptOne(context) == request) return true;
+      if (PreemptOne(context) == request || immovable_.valid()) return true;
     }
     TakePrompt(context, request, tokens, step);
     return preempted;
@@ -176,8 +198,11 @@ class ContinuousEngine {
   RequestId PreemptOne(Context& context) {
     const std::size_t at = PickVictim(victim_order_, context, running_);
     const RequestId victim = running_[at];
+    if (context.actions().Preempt(victim, PreemptMode::kRecompute) == Refusal::kMoving) {
+      immovable_ = victim;
+      return {};
+    }
     Forget(victim);
-    context.actions().Preempt(victim, PreemptMode::kRecompute);
     waiting_->PutBack(context, victim);
     return victim;
   }
@@ -220,6 +245,7 @@ class ContinuousEngine {
   EngineQueue* waiting_;
   std::vector<RequestId> running_;
   RequestId partial_;      ///< of those, the one whose prompt is not computed yet
+  RequestId immovable_;    ///< who could not be preempted
   PlanId plan_;            ///< in flight
   bool cuttable_ = false;  ///< it runs many steps and has not been cut
   std::vector<Entry> entries_;
