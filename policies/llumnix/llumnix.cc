@@ -191,6 +191,7 @@ void Llumnix::OnReport(Context& context, const DeviceReport& report) {
   DeviceReport& known = known_[report.id.value];
   devices_known_ += known.id.valid() ? 0 : 1;
   known = report;
+  if (!migration_) return;
   const std::int64_t due = reports_per_migration_ * static_cast<std::int64_t>(instances_.size());
   if (++reports_ < due) return;
   reports_ = 0;
