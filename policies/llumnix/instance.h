@@ -54,6 +54,15 @@ class PriorityQueue final : public EngineQueue {
     return true;
   }
 
+  /// Linear, as Remove is.
+  bool Contains(const RequestView& request) const {
+    const RequestQueue& queue = HasHighPriority(request) ? high_ : normal_;
+    for (std::size_t i = 0; i < queue.size(); ++i) {
+      if (queue[i] == request.id()) return true;
+    }
+    return false;
+  }
+
   std::size_t size() const { return high_.size() + normal_.size(); }
   std::int64_t blocks() const { return blocks_; }
   /// Those that were preempted.

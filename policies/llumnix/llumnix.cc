@@ -1,6 +1,8 @@
 #include "policies/llumnix/llumnix.h"
 
+#include <algorithm>
 #include <array>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -11,9 +13,10 @@ constexpr std::array<std::string_view, 2> kStates = {"exact", "reported"};
 constexpr std::array<std::string_view, 2> kStages = {"two", "multi"};
 constexpr std::array<std::string_view, 3> kChoices = {"last_running", "shortest_running",
                                                       "longest_running"};
+enum TimerTag : std::uint64_t { kMigrate, kScale };
 constexpr std::size_t kSessions = 4096;  // a power of two
 
-constexpr std::array<ParameterSpec, 16> kParameters = {{
+constexpr std::array<ParameterSpec, 19> kParameters = {{
     {.name = "state",
      .type = ParameterType::kChoice,
      .default_text = "exact",
@@ -82,6 +85,24 @@ constexpr std::array<ParameterSpec, 16> kParameters = {{
      .unit = "tokens",
      .meaning = "what a device with a high-priority request (priority below 0) should hold; the "
                 "rest of it is headroom"},
+    {.name = "scaling_interval",
+     .type = ParameterType::kDuration,
+     .default_text = "0s",
+     .meaning = "devices are added and drained so often while requests live; 0: never"},
+    {.name = "scale_up_threshold",
+     .type = ParameterType::kNumber,
+     .default_text = "4",
+     .min = 0,
+     .max = 1'000'000,
+     .unit = "blocks for each request",
+     .meaning = "a device is added while the mean freeness is below"},
+    {.name = "scale_down_threshold",
+     .type = ParameterType::kNumber,
+     .default_text = "100",
+     .min = 0,
+     .max = 1'000'000,
+     .unit = "blocks for each request",
+     .meaning = "the last device is drained while the freeness of every one is above"},
     {.name = "max_num_seqs",
      .default_text = "128",
      .min = 1,
@@ -99,6 +120,9 @@ constexpr std::array<ParameterSpec, 16> kParameters = {{
 }};
 
 std::string Check(const Parameters& parameters) {
+  if (parameters.number("scale_down_threshold") < parameters.number("scale_up_threshold")) {
+    return "scale_down_threshold is below scale_up_threshold; devices would come and go";
+  }
   const bool multi = parameters.choice("stages") == "multi";
   if (multi ||
       (parameters.integer("max_stages") == 3 && parameters.integer("last_stage_blocks") == 16)) {
@@ -150,6 +174,9 @@ Llumnix::Llumnix(const Parameters& parameters)
       migration_interval_(parameters.duration("migration_interval")),
       reports_per_migration_(parameters.integer("reports_per_migration")),
       priority_target_tokens_(parameters.integer("priority_target_tokens")),
+      scaling_interval_(parameters.duration("scaling_interval")),
+      scale_up_threshold_(parameters.number("scale_up_threshold")),
+      scale_down_threshold_(parameters.number("scale_down_threshold")),
       freeness_{.defragmentation = parameters.flag("defragmentation"),
                 .watermark_permille = parameters.integer("watermark_permille"),
                 .priority_target_blocks = 0},
@@ -198,12 +225,25 @@ void Llumnix::OnReport(Context& context, const DeviceReport& report) {
   if (devices_known_ == instances_.size()) Migrate(context);
 }
 
-void Llumnix::OnTimer(Context& context, std::uint64_t) {
-  ticking_ = false;
+void Llumnix::StartTimers(Context& context) {
+  Clock& clock = context.clock();
+  if (migration_ && !reported_ && !migration_timer_.valid()) {
+    migration_timer_ = clock.Arm(context.now() + migration_interval_, kMigrate);
+  }
+  if (scaling_interval_ > Duration() && !scaling_timer_.valid()) {
+    scaling_timer_ = clock.Arm(context.now() + scaling_interval_, kScale);
+  }
+}
+
+void Llumnix::OnTimer(Context& context, std::uint64_t tag) {
+  (tag == kMigrate ? migration_timer_ : scaling_timer_) = {};
   if (requests_ == 0) return;
-  Migrate(context);
-  ticking_ = true;
-  context.clock().Arm(context.now() + migration_interval_, 0);
+  if (tag == kMigrate) {
+    Migrate(context);
+  } else {
+    Scale(context);
+  }
+  StartTimers(context);
 }
 
 // ---- Requests come and go ----
@@ -237,26 +277,48 @@ DeviceId Llumnix::Dispatch(const Context& context, RequestId request) {
     device = Freest(context, HasHighPriority(view));
   }
   if (!device.valid()) device = round_robin_.Next(context);
+  const DeviceState state = context.device(device).state;
+  // None is up: it waits for one that is to come back, as the first is.
+  if (state == DeviceState::kOff || state == DeviceState::kDraining) device = {0};
   if (session != nullptr) *session = {view.session(), device};
   return device;
 }
 
-void Llumnix::OnArrival(Context& context, RequestId request) {
+void Llumnix::Send(Context& context, RequestId request) {
   const DeviceId device = Dispatch(context, request);
   context.actions().Route(request, device);
   Instance& to = instance(device);
   to.priority_requests += HasHighPriority(context.request(request)) ? 1 : 0;
   const bool first = to.waiting.PushBack(context, request);
   to.engine.OnQueued(context, first);
-  ++requests_;
-  if (migration_ && !reported_ && !ticking_) {
-    ticking_ = true;
-    context.clock().Arm(context.now() + migration_interval_, 0);
+}
+
+void Llumnix::SendOn(Context& context, DeviceId device) {
+  Instance& from = instance(device);
+  for (std::size_t left = from.waiting.size(); left > 0; --left) {
+    const RequestId request = from.waiting.Head(context);
+    from.waiting.PopHead(context);
+    from.priority_requests -= HasHighPriority(context.request(request)) ? 1 : 0;
+    Send(context, request);
   }
 }
 
+DeviceId Llumnix::HomeOf(const Context& context, RequestId request) const {
+  const RequestView view = context.request(request);
+  for (const auto& instance : instances_) {
+    if (instance->waiting.Contains(view)) return instance->engine.device();
+  }
+  return view.device();
+}
+
+void Llumnix::OnArrival(Context& context, RequestId request) {
+  Send(context, request);
+  ++requests_;
+  StartTimers(context);
+}
+
 void Llumnix::OnCancel(Context& context, RequestId request, CancelBy) {
-  const DeviceId device = context.request(request).device();
+  const DeviceId device = HomeOf(context, request);
   OnEnd(context, request, device);
   instance(device).engine.Remove(context, request);
 }
@@ -284,6 +346,25 @@ void Llumnix::Migrate(Context& context) {
   }
 }
 
+void Llumnix::Scale(Context& context) {
+  double sum = 0, least = std::numeric_limits<double>::infinity();
+  std::uint32_t there = 0;
+  for (const DeviceView& device : context.devices()) {
+    // One that comes or goes is not in the figures yet, or still.
+    if (device.state == DeviceState::kStarting || device.state == DeviceState::kDraining) return;
+    if (device.state != DeviceState::kUp) continue;
+    const double freeness = freeness_.ForMigration(State(context, device.id)).value();
+    sum += freeness;
+    least = std::min(least, freeness);
+    ++there;
+  }
+  if (sum < scale_up_threshold_ * there) {  // never while one has no requests: then it is infinite
+    if (there < context.devices().size()) context.actions().Scale(there + 1);
+  } else if (least > scale_down_threshold_ && there > 1) {
+    context.actions().Scale(there - 1);
+  }
+}
+
 void Llumnix::OnSlotFree(Context& context, DeviceId device) {
   ContinuousEngine& engine = instance(device).engine;
   if (engine.launched() || !live_->OnBoundary(context, device)) return;
@@ -301,6 +382,9 @@ void Llumnix::OnOperationDone(Context& context, const OperationDone& done) {
 }
 
 void Llumnix::OnDeviceChange(Context& context, DeviceId device, DeviceChange change) {
+  if (change == DeviceChange::kDraining || change == DeviceChange::kRemoved) {
+    return SendOn(context, device);
+  }
   if (change != DeviceChange::kFailed) return;
   instance(device).engine.OnFailed(context);
   live_->OnFailed(context, device);

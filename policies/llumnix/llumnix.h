@@ -47,9 +47,17 @@ class Llumnix final : public Policy {
   Instance& instance(DeviceId device) { return *instances_[device.value]; }
   InstanceState State(const Context& context, DeviceId device) const;
   DeviceId Dispatch(const Context& context, RequestId request);
+  void Send(Context& context, RequestId request);
+  /// Those who wait for a device that is drained go elsewhere.
+  void SendOn(Context& context, DeviceId device);
+  /// Where it waits, runs, or comes from.
+  DeviceId HomeOf(const Context& context, RequestId request) const;
   DeviceId Freest(const Context& context, bool high_priority);
   Session* SessionOf(std::uint64_t id);
   void Migrate(Context& context);
+  void Scale(Context& context);
+  /// Timers run while requests live.
+  void StartTimers(Context& context);
   void OnEnd(Context& context, RequestId request, DeviceId device);
 
   DecodeMode mode_;
@@ -60,6 +68,9 @@ class Llumnix final : public Policy {
   Duration migration_interval_;
   std::int64_t reports_per_migration_;
   std::int64_t priority_target_tokens_;
+  Duration scaling_interval_;
+  double scale_up_threshold_;
+  double scale_down_threshold_;
   FreenessRules freeness_;
   StageRules stages_;
   Pairing pairing_;
@@ -72,7 +83,8 @@ class Llumnix final : public Policy {
   std::size_t devices_known_ = 0;  ///< that have reported
   std::int64_t reports_ = 0;       ///< since instances were paired
   std::int64_t requests_ = 0;      ///< that live
-  bool ticking_ = false;
+  TimerId migration_timer_;
+  TimerId scaling_timer_;
 };
 
 }  // namespace schedtwin

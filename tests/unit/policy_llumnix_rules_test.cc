@@ -158,5 +158,17 @@ TEST(PolicyLlumnixParameters, LimitsOfStagesGoWithMultiOnly) {
   }
 }
 
+TEST(PolicyLlumnixParameters, ThresholdsOfScalingDoNotCross) {
+  const PolicyInfo& info = *FindPolicy("llumnix");
+  for (const auto& [down, good] : {std::pair{"3.5", false}, {"4", true}}) {
+    Parameters parameters;
+    std::string error;
+    ASSERT_TRUE(
+        Parameters::Parse(info.parameters, {{{"scale_down_threshold", down}}}, &parameters, &error))
+        << error;
+    EXPECT_EQ(info.check(parameters).empty(), good) << down;
+  }
+}
+
 }  // namespace
 }  // namespace schedtwin

@@ -299,6 +299,39 @@ TEST_P(PolicyLlumnix, PairsByReportsAfterSoManyOfThem) {
   EXPECT_THAT(Copies(played), ElementsAre("live 0 to 1 40-50 10", "last 0 to 1 50-53 3"));
 }
 
+// ---- Scaling ----
+
+/// Two devices, of which one is there at the start; decisions every 30 ns.
+Script Scaling(Script script, const char* up, const char* down) {
+  script.settings.insert(script.settings.end(), {{"scaling_interval", "30ns"},
+                                                 {"scale_up_threshold", up},
+                                                 {"scale_down_threshold", down},
+                                                 {"migration_interval", "40ns"}});
+  return script;
+}
+
+TEST_P(PolicyLlumnix, AddsADeviceWhileTheMeanIsBelow) {
+  // At 30 request 0 has 30 tokens in eight blocks, and eight are free.
+  const std::vector<RequestSpec> requests = {Tokens(0, 8, 60), Tokens(31, 8, 2)};
+  Script script = Scaling(Instances(requests, {{"migration", "false"}}), "9", "100");
+  script.options.devices_at_start = 1;
+  EXPECT_THAT(DevicesOf(Play(script)), ElementsAre("0", "1"));
+  script = Scaling(Instances(requests, {{"migration", "false"}}), "8", "100");
+  script.options.devices_at_start = 1;
+  EXPECT_THAT(DevicesOf(Play(script)), ElementsAre("0", "0")) << "below, not at it";
+}
+
+TEST_P(PolicyLlumnix, DrainsTheLastWhileAllAreAboveAndMovesItsRequestsAway) {
+  // At 30 each has 30 tokens, and 24 blocks free. Device 1 is drained, and at 40 it gives request 1,
+  // which holds 40 tokens by then, in ten full blocks. Then device 0 has all.
+  const std::vector<RequestSpec> requests = {Tokens(0, 8, 40), Tokens(0, 8, 60), Tokens(70, 8, 2)};
+  Script script = Scaling(Instances(requests, {{"migrate_threshold", "0.5"}}), "1", "5");
+  script.device.total_blocks = 32;
+  const Played played = Play(script);
+  EXPECT_EQ(Copies(played).front(), "live 1 to 0 40-50 10");
+  EXPECT_THAT(DevicesOf(played), ElementsAre("0", "0", "0"));
+}
+
 // ---- Ways to end ----
 
 TEST_P(PolicyLlumnix, GivenUpWhenTheTargetLacksMemory) {

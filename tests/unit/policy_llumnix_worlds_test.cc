@@ -108,7 +108,7 @@ std::vector<RequestSpec> Bursts(std::uint64_t seed, bool leave) {
   std::vector<RequestSpec> requests;
   std::int64_t at = 0;
   for (std::uint32_t i = 0; i < 60; ++i) {
-    at += rng.Below(3) == 0 ? 0 : rng.Below(110);
+    at += rng.Below(3) == 0 ? 0 : rng.Below(160);
     RequestSpec spec = TokenRequest(at, 1 + rng.Below(40), 1 + rng.Below(40));
     spec.priority = rng.Below(10) == 0 ? -1 : 0;
     spec.session = rng.Below(4) == 0 ? 1 + rng.Below(5) : 0;
@@ -133,6 +133,10 @@ Settings RandomSettings(Rng* rng) {
   const char* const choices[] = {"last_running", "shortest_running", "longest_running"};
   settings.push_back({"choice", choices[rng->Below(3)]});
   if (rng->Below(4) == 0) settings.push_back({"state", "reported"});
+  if (rng->Below(4) == 0) {
+    settings.push_back({"scaling_interval", "70ns"});
+    settings.push_back({"scale_down_threshold", "8"});
+  }
   return settings;
 }
 
@@ -187,6 +191,7 @@ TEST(PolicyLlumnixTokens, AreAllMadeInOrderAndOnceInRandomWorkloads) {
     script.requests = Bursts(seed, /*leave=*/false);
     script.devices = 2 + rng.Below(3);
     SetUpAtRandom(&rng, &script.device);
+    script.model = StepTimeModel::Linear(Duration::Nanos(5), Duration::Nanos(1));
     script.options.report_interval = Duration::Nanos(7);
     script.options.report_delay = Duration::Nanos(rng.Below(10));
     const policy_testing::Played played = policy_testing::Play(script);
