@@ -71,15 +71,25 @@ bool LiveMigration::NextStage(Context& context, Migration& migration) {
   const bool may_copy_live = migration.stages < rules_.live_stages;
   if (rules_.last_stage_blocks > 0) {
     if (!may_copy_live) return false;
-    return left <= rules_.last_stage_blocks ? CopyRest(context, migration)
+    return left <= rules_.last_stage_blocks ? CopyRest(context, migration, left)
                                             : CopyLive(context, migration);
   }
   // A stage copies full blocks: of a request that has none only the rest can be copied.
   const bool has_full = computed >= block_tokens;
-  return may_copy_live && has_full ? CopyLive(context, migration) : CopyRest(context, migration);
+  return may_copy_live && has_full ? CopyLive(context, migration)
+                                   : CopyRest(context, migration, left);
+}
+
+bool LiveMigration::HasRoom(const Context& context, const Migration& migration,
+                            std::uint32_t blocks) const {
+  const DeviceView& target = context.device(migration.to);
+  return target.state == DeviceState::kUp && blocks <= target.free_blocks;
 }
 
 bool LiveMigration::CopyLive(Context& context, Migration& migration) {
+  const std::uint32_t full = context.request(migration.request).scheduled_tokens() /
+                             context.device(migration.from).block_tokens;
+  if (!HasRoom(context, migration, full - migration.copied_blocks)) return false;
   TransferSpec spec;
   spec.request = migration.request;
   spec.from = migration.from;
@@ -90,12 +100,13 @@ bool LiveMigration::CopyLive(Context& context, Migration& migration) {
   migration.operation = started.id;
   migration.stage = Stage::kCopying;
   ++migration.stages;
-  migration.copied_blocks = context.request(migration.request).scheduled_tokens() /
-                            context.device(migration.from).block_tokens;
+  migration.copied_blocks = full;
+  instances_[migration.from.value]->engine.SetCopied(migration.request);
   return true;
 }
 
-bool LiveMigration::CopyRest(Context& context, Migration& migration) {
+bool LiveMigration::CopyRest(Context& context, Migration& migration, std::uint32_t blocks) {
+  if (!HasRoom(context, migration, blocks)) return false;
   ContinuousEngine& engine = instances_[migration.from.value]->engine;
   engine.Take(context, migration.request);
   TransferSpec spec;
@@ -114,15 +125,16 @@ bool LiveMigration::CopyRest(Context& context, Migration& migration) {
 
 // ---- Ends ----
 
-void LiveMigration::GiveWay(Context& context, RequestId request) {
+void LiveMigration::GiveWay(Context& context, DeviceId from) {
   for (const Migration& migration : migrations_) {
-    if (migration.request == request) context.actions().CancelOperation(migration.operation);
+    if (migration.from == from) context.actions().CancelOperation(migration.operation);
   }
 }
 
 void LiveMigration::OnOperationDone(Context& context, const OperationDone& done) {
   for (Migration& migration : migrations_) {
     if (migration.operation != done.id) continue;
+    instances_[migration.from.value]->engine.SetCopied({});
     if (migration.request.valid() && migration.stage == Stage::kCopying && done.ok) {
       migration.stage = Stage::kCopied;
       return instances_[migration.from.value]->Wake(context);

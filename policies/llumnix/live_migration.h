@@ -40,8 +40,8 @@ class LiveMigration {
   /// At a boundary of the device, before its next step is put together. False: a copy still reads
   /// what the device lost when it failed, and nothing can run before that has ended.
   bool OnBoundary(Context& context, DeviceId device);
-  /// The request has to give up its memory, which a stage is reading.
-  void GiveWay(Context& context, RequestId request);
+  /// The request that is copied from the device has to give up its memory.
+  void GiveWay(Context& context, DeviceId from);
   void OnOperationDone(Context& context, const OperationDone& done);
   /// The request is over.
   void OnEnd(Context& context, RequestId request);
@@ -69,8 +69,10 @@ class LiveMigration {
   RequestId Choose(const Context& context, const Instance& source) const;
   /// False if the migration is given up.
   bool NextStage(Context& context, Migration& migration);
+  /// So many more blocks can be had at the target.
+  bool HasRoom(const Context& context, const Migration& migration, std::uint32_t blocks) const;
   bool CopyLive(Context& context, Migration& migration);
-  bool CopyRest(Context& context, Migration& migration);
+  bool CopyRest(Context& context, Migration& migration, std::uint32_t blocks);
   void Arrive(Context& context, const Migration& migration, bool ok);
   /// Forgets the migration and what it has copied, and wakes both.
   void End(Context& context, Migration& migration);

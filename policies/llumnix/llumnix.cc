@@ -193,8 +193,9 @@ void Llumnix::OnStart(Context& context) {
   known_.resize(instances_.size());
   const std::uint32_t block_tokens = context.devices()[0].block_tokens;
   if (block_tokens > 0) freeness_.priority_target_blocks = priority_target_tokens_ / block_tokens;
-  // Without KV blocks there is nothing to move.
-  migration_ = migration_ && instances_.size() > 1 && block_tokens > 0;
+  // Without KV blocks there is nothing to move, without a link no way.
+  migration_ = migration_ && instances_.size() > 1 && block_tokens > 0 &&
+               context.services().TransferTime({0}, {1}, 1).has_value();
 }
 
 // ---- What is known ----
@@ -368,8 +369,7 @@ void Llumnix::Scale(Context& context) {
 void Llumnix::OnSlotFree(Context& context, DeviceId device) {
   ContinuousEngine& engine = instance(device).engine;
   if (engine.launched() || !live_->OnBoundary(context, device)) return;
-  const RequestId in_the_way = engine.OnSlotFree(context);
-  if (in_the_way.valid()) live_->GiveWay(context, in_the_way);
+  if (!engine.OnSlotFree(context)) live_->GiveWay(context, device);
 }
 
 void Llumnix::OnPlanDone(Context& context, const PlanDone& done) {

