@@ -349,20 +349,21 @@ void Llumnix::Migrate(Context& context) {
 
 void Llumnix::Scale(Context& context) {
   double sum = 0, least = std::numeric_limits<double>::infinity();
-  std::uint32_t there = 0;
+  std::uint32_t up = 0, wanted = 0;
   for (const DeviceView& device : context.devices()) {
     // One that comes or goes is not in the figures yet, or still.
     if (device.state == DeviceState::kStarting || device.state == DeviceState::kDraining) return;
+    wanted += device.state != DeviceState::kOff ? 1 : 0;
     if (device.state != DeviceState::kUp) continue;
     const double freeness = freeness_.ForMigration(State(context, device.id)).value();
     sum += freeness;
     least = std::min(least, freeness);
-    ++there;
+    ++up;
   }
-  if (sum < scale_up_threshold_ * there) {  // never while one has no requests: then it is infinite
-    if (there < context.devices().size()) context.actions().Scale(there + 1);
-  } else if (least > scale_down_threshold_ && there > 1) {
-    context.actions().Scale(there - 1);
+  if (sum < scale_up_threshold_ * up) {  // never while one has no requests: then it is infinite
+    if (wanted < context.devices().size()) context.actions().Scale(wanted + 1);
+  } else if (least > scale_down_threshold_ && up > 1) {
+    context.actions().Scale(wanted - 1);
   }
 }
 

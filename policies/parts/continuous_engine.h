@@ -248,9 +248,9 @@ class ContinuousEngine {
   const Batcher* batcher_;
   EngineQueue* waiting_;
   std::vector<RequestId> running_;
-  RequestId partial_;  ///< of those, the one whose prompt is not computed yet
-  RequestId copied_;
-  bool stuck_ = false;     ///< it would have to be preempted
+  RequestId partial_;      ///< of those, the one whose prompt is not computed yet
+  RequestId copied_;       ///< by an operation, at most one
+  bool stuck_ = false;     ///< that one would have to be preempted
   PlanId plan_;            ///< in flight
   bool cuttable_ = false;  ///< it runs many steps and has not been cut
   std::vector<Entry> entries_;

@@ -333,6 +333,19 @@ TEST_P(PolicyLlumnix, DrainsTheLastWhileAllAreAboveAndMovesItsRequestsAway) {
   EXPECT_THAT(DevicesOf(played), ElementsAre("0", "0", "0"));
 }
 
+TEST_P(PolicyLlumnix, WhoWaitsForADrainedDeviceIsDispatchedAgain) {
+  // One runs and one waits for each; device 1 is drained at 30, and finishes what runs.
+  const std::vector<RequestSpec> requests = {Tokens(0, 8, 40), Tokens(0, 8, 60), Tokens(1, 8, 2),
+                                             Tokens(1, 8, 2)};
+  Script script =
+      Scaling(Instances(requests, {{"migration", "false"}, {"max_num_seqs", "1"}}), "1", "5");
+  script.device.total_blocks = 32;
+  const Played played = Play(script);
+  EXPECT_THAT(DevicesOf(played), ElementsAre("0", "1", "0", "0"));
+  EXPECT_THAT(RunsOf(played, "d0"), ElementsAre("d0 0-8 P0:8", "d0 8-47 D0", "d0 47-55 P2:8",
+                                                "d0 55-56 D2", "d0 56-64 P3:8", "d0 64-65 D3"));
+}
+
 // ---- Ways to end ----
 
 TEST_P(PolicyLlumnix, GivenUpWhenTheTargetLacksMemory) {
@@ -425,6 +438,16 @@ TEST_P(PolicyLlumnix, ComputedAgainWhenBothFail) {
     EXPECT_EQ(played.requests[0].output_tokens, 23u);
     EXPECT_GT(played.requests[0].recomputed_tokens, 0u);
   }
+}
+
+TEST_P(PolicyLlumnix, ArrivalsWaitForADeviceToComeBackWhereNoneIsUp) {
+  std::vector<Fault> both = Fails(0, 10);
+  both.push_back(Fails(1, 10)[0]);
+  std::vector<RequestSpec> requests = {Tokens(11, 8, 2), Tokens(12, 8, 2)};
+  requests[1].leaves = Time::Nanos(15);
+  const Played played = PlayWith(Instances(requests, {}), both);
+  EXPECT_THAT(played.steps, ElementsAre("d0 20-28 P0:8", "d0 28-29 D0"));
+  EXPECT_EQ(played.requests[1].reason, EndReason::kCancelled);
 }
 
 TEST_P(PolicyLlumnix, LostWithTheSourceWhereFaultsLoseRequests) {
