@@ -8,6 +8,7 @@
 #include "policies/fastserve/fastserve.h"
 #include "policies/fifo/fifo.h"
 #include "policies/immediate/immediate.h"
+#include "policies/llumnix/llumnix.h"
 #include "policies/static_batch/static_batch.h"
 #include "policies/vllm_v1/vllm_v1.h"
 #include "policies/vtc/vtc.h"
@@ -15,9 +16,9 @@
 namespace schedtwin {
 
 std::span<const PolicyInfo* const> Policies() {
-  static const std::array<const PolicyInfo*, 9> kPolicies = {
-      &ClockworkInfo(), &ComposedInfo(),    &DynamicBatchInfo(), &FastServeInfo(), &FifoInfo(),
-      &ImmediateInfo(), &StaticBatchInfo(), &VllmV1Info(),       &VtcInfo()};
+  static const std::array<const PolicyInfo*, 10> kPolicies = {
+      &ClockworkInfo(), &ComposedInfo(), &DynamicBatchInfo(), &FastServeInfo(), &FifoInfo(),
+      &ImmediateInfo(), &LlumnixInfo(),  &StaticBatchInfo(),  &VllmV1Info(),    &VtcInfo()};
   return kPolicies;
 }
 

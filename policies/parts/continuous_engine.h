@@ -36,6 +36,8 @@ class ContinuousEngine {
   DeviceId device() const { return device_; }
   /// In order of admission.
   std::span<const RequestId> running() const { return running_; }
+  /// A plan is in flight.
+  bool launched() const { return plan_.valid(); }
 
   /// Somebody was put into the queue. `may_be_next`: he could be admitted at the next step, which a
   /// plan of many steps must then not pass over.
@@ -52,6 +54,24 @@ class ContinuousEngine {
     if (!waiting_->Remove(context, request)) Forget(request);
     Cut(context);  // the one behind it may fit
   }
+
+  /// Takes one that decodes out, its KV with it, at a boundary: it runs here no more, until
+  /// somebody gives it to an engine again.
+  void Take(Context& context, RequestId request) {
+    if (mode_.standing_set) context.actions().Leave(device_, request);
+    Forget(request);
+  }
+
+  /// Takes over one that decodes and whose KV is on this device; it runs from the next step on, as
+  /// the last admitted. Whether the batch has room for it is the caller's to see to.
+  void Give(Context& context, RequestId request) {
+    running_.push_back(request);
+    if (mode_.standing_set) context.actions().Join(device_, request);
+  }
+
+  /// An operation reads this one's KV beside the steps (none: it has ended): it cannot be
+  /// preempted.
+  void SetCopied(RequestId request) { copied_ = request; }
 
   /// They wait for the device to come back, and are computed again in the order they were in.
   void OnFailed(Context& context) {
@@ -71,9 +91,11 @@ class ContinuousEngine {
     for (const RequestId request : done.finished) Forget(request);
   }
 
-  /// Puts the next step together and launches it.
-  void OnSlotFree(Context& context) {
+  /// Puts the next step together and launches it. False, and nothing is launched, if the one that
+  /// is copied would have to be preempted: the caller asks again when that operation has ended.
+  bool OnSlotFree(Context& context) {
     entries_.clear();
+    stuck_ = false;
     StepDraft step;
     if (const std::uint32_t most = context.device(device_).max_step_tokens; most > 0) {
       step.max_tokens = most;
@@ -81,7 +103,8 @@ class ContinuousEngine {
     bool preempted = FitDecodes(context);
     step.running = static_cast<std::uint32_t>(running_.size());
     step.decodes = step.running - (partial_.valid() ? 1 : 0);
-    preempted |= ContinuePrompt(context, &step);
+    if (!stuck_) preempted |= ContinuePrompt(context, &step);
+    if (stuck_) return false;
     // Before anyone is admitted: what decodes take is then gone, as the next step of a standing set
     // is, and who comes back from the cache with one token to compute is no decode of this step.
     if (!mode_.standing_set) ListDecodes(context);
@@ -89,6 +112,7 @@ class ContinuousEngine {
     // After a step that preempted, whoever waits may fit at the next boundary.
     Launch(context,
            /*many_steps=*/step.prompt_tokens == 0 && !preempted && !waiting_->HeadMayChange());
+    return true;
   }
 
  private:
@@ -106,6 +130,7 @@ class ContinuousEngine {
     bool preempted = false;
     while (Growth(context) > context.device(device_).free_blocks) {
       PreemptOne(context);
+      if (stuck_) break;
       preempted = true;
     }
     return preempted;
@@ -120,7 +145,7 @@ class ContinuousEngine {
     bool preempted = false;
     while (!Fits(context, request, view.scheduled_tokens() + tokens)) {
       preempted = true;
-      if (PreemptOne(context) == request) return true;
+      if (PreemptOne(context) == request || stuck_) return true;
     }
     TakePrompt(context, request, tokens, step);
     return preempted;
@@ -178,6 +203,10 @@ class ContinuousEngine {
   RequestId PreemptOne(Context& context) {
     const std::size_t at = PickVictim(victim_order_, context, running_);
     const RequestId victim = running_[at];
+    if (victim == copied_) {
+      stuck_ = true;
+      return {};
+    }
     Forget(victim);
     context.actions().Preempt(victim, PreemptMode::kRecompute);
     waiting_->PutBack(context, victim);
@@ -222,6 +251,8 @@ class ContinuousEngine {
   EngineQueue* waiting_;
   std::vector<RequestId> running_;
   RequestId partial_;      ///< of those, the one whose prompt is not computed yet
+  RequestId copied_;       ///< by an operation, at most one
+  bool stuck_ = false;     ///< that one would have to be preempted
   PlanId plan_;            ///< in flight
   bool cuttable_ = false;  ///< it runs many steps and has not been cut
   std::vector<Entry> entries_;

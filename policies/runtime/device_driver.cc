@@ -270,7 +270,9 @@ bool DeviceDriver::OnStepDone(const DeviceReply& reply) {
 void DeviceDriver::BookDeparted(Time end) {
   for (const DepartedToken& token : departed_) {
     if (token.last) --core_->requests.hot(token.id).in_flight;
-    if (core_->requests.live(token.id)) BookToken(token.id, end);
+    if (!core_->requests.live(token.id)) continue;
+    core_->requests.fate(token.id).last_device = view_->id.value;
+    BookToken(token.id, end);
   }
   departed_.clear();
 }

@@ -76,6 +76,7 @@ void StandingSet::Leave(std::uint32_t id) {
     RequestFate& fate = requests_->fate(id);
     fate.token_hash += token_hash_ - node.hash_at_join;
     fate.last_token = last_end_;
+    fate.last_device = hot.device;
   }
   if (promised > done) {
     departed_.push_back({id, hot.joined_step + done, clock_->submitted, hot.epoch});

@@ -69,6 +69,22 @@ const Variant kVariants[] = {
      true},
     {"ComposedDynamo", "composed", {{"router", "dynamo_kv"}}, true},
     {"Fifo", "fifo", {}, false},
+    {"Llumnix", "llumnix", {}, true},
+    {"LlumnixMultiStages",
+     "llumnix",
+     {{"stages", "multi"},
+      {"last_stage_blocks", "4"},
+      {"migration_interval", "20ms"},
+      {"migrate_threshold", "30"},
+      {"max_num_batched_tokens", "256"}},
+     true},
+    {"LlumnixByGap",
+     "llumnix",
+     {{"defragmentation", "false"},
+      {"choice", "shortest_running"},
+      {"migration_interval", "20ms"},
+      {"migrate_threshold", "30"}},
+     true},
     {"StaticBatch", "static_batch", {}, false},
     {"StaticBatchTight",
      "static_batch",
@@ -180,6 +196,8 @@ Workload Bursts(std::uint32_t devices, bool scarce, std::uint64_t seed) {
                     devices};
   workload.device.block_tokens = 4;
   workload.device.total_blocks = scarce ? 18 : 4096;
+  workload.device.block_bytes = 4096;
+  workload.device.peer_link = {Duration::Micros(100), 1'000'000'000};
   workload.device.max_model_len_tokens = 64;
   Rng rng(seed, "bursts"), priorities(seed, "priorities");
   std::int64_t at_ms = 0;

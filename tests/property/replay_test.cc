@@ -75,6 +75,13 @@ const Replayed kReplayed[] = {
     {"Fifo", "fifo", {}, false},
     {"FifoOneShot", "fifo", {}, true},
     {"Immediate", "immediate", {}, true},
+    {"Llumnix",
+     "llumnix",
+     {{"max_num_batched_tokens", "24"},
+      {"max_num_seqs", "8"},
+      {"migration_interval", "40ns"},
+      {"migrate_threshold", "8"}},
+     false},
     {"DynamicBatch", "dynamic_batch", {{"max_batch_size", "4"}, {"max_queue_delay", "70ns"}}, true},
     {"StaticBatch",
      "static_batch",
@@ -122,6 +129,7 @@ ReplaySetup SetupOf(std::uint64_t seed, bool one_shot, const StepTimeModel* mode
   setup.device.max_model_len_tokens = one_shot ? 0 : 70;
   setup.device.host_blocks = one_shot ? 0 : 30;
   setup.device.host_link = {Duration::Nanos(15), 1'000'000'000};
+  setup.device.peer_link = {Duration::Nanos(15), 1'000'000'000};
   setup.device.queue_depth = 1 + rng.Below(2);
   setup.devices = rng.Below(2) == 0 ? 1 : 3;
   setup.model = model;
@@ -190,7 +198,7 @@ TEST_P(ReplayOfRealRuns, IsExactForEverySeed) {
   const std::string policy = replayed.policy;
   EXPECT_GT(reached.together, kSeeds / 2) << "two devices' steps in one wake";
   EXPECT_GE(reached.silent, forms ? kSeeds : 0) << "boundaries inside plans";
-  if (policy == "vllm_v1" || policy == "fastserve") {
+  if (policy == "vllm_v1" || policy == "fastserve" || policy == "llumnix") {
     EXPECT_GT(reached.preemptions, kSeeds);
   }
   if (policy == "dynamic_batch") {

@@ -53,7 +53,8 @@ class WatchedRunner final : public StepRunner {
   bool Load(StopCheck stop) override { return runner_.Load(stop); }
   void Unload() override { runner_.Unload(); }
   void Take(const DeviceCommand& command) override {
-    if (command.kind == CommandKind::kEntry) ran_.insert(command.request);
+    const bool runs = command.kind == CommandKind::kEntry || command.kind == CommandKind::kJoin;
+    if (runs) ran_.insert(command.request);
     if (command.kind == CommandKind::kEnd && ran_.erase(command.request) > 0) Keep(command.request);
     runner_.Take(command);
   }

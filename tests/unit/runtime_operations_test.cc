@@ -261,6 +261,18 @@ TEST_P(Operation, StageOfAStandingMemberCountsWhatItsSetHasComputed) {
   EXPECT_THAT(timed.Told(), testing::Contains("60 stage 0 at 1"));
 }
 
+TEST_P(Operation, WhoOnlyStandsWhereItWasMovedToRanThereLast) {
+  timed.At(12, [](Context& context) {
+    EXPECT_EQ(context.actions().Transfer(Move(0, 0, 1)).refusal, Refusal::kNone);
+  });
+  timed.At(40, [](Context& context) {
+    EXPECT_EQ(context.actions().Join({1}, {0}), Refusal::kNone);
+    EXPECT_TRUE(context.actions().Launch({.device = {1}, .standing = true, .max_steps = 9}).ok());
+  });
+  timed.Run({TokenRequest(0, 10, 3)});
+  EXPECT_EQ(timed.run.recorder.Find(0)->device, DeviceId{1});
+}
+
 TEST_P(Operation, SecondStageBuildsOnTheFirst) {
   timed.At(12, [](Context& context) { context.actions().Transfer(Move(0, 0, 1, true)); });
   timed.LaunchAt(12, 0, 0, {.max_steps = 4});
