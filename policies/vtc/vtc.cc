@@ -103,9 +103,12 @@ void Vtc::OnArrival(Context& context, RequestId request) {
 }
 
 void Vtc::OnCancel(Context& context, RequestId request, CancelBy) {
-  const DeviceId device = context.request(request).device();
-  engine(device).waiting.OnEnd(context, request);
-  engine(device).batching.Remove(context, request);
+  // Its own device it may not know: it was sent to one that is down.
+  for (const auto& engine : engines_) {
+    const bool here =
+        engine->waiting.OnEnd(context, request) || engine->waiting.Remove(context, request);
+    if (here) return engine->batching.Remove(context, request);
+  }
 }
 
 void Vtc::OnDeviceChange(Context& context, DeviceId device, DeviceChange change) {

@@ -75,7 +75,7 @@ Outcome RunOn(const std::vector<RequestSpec>& requests, const std::string& name,
   setup.device.block_tokens = 4;
   setup.device.total_blocks = blocks;
   setup.device.max_model_len_tokens = 64;
-  setup.device.queue_depth = policy_testing::MinQueueDepth("vllm_v1", settings);
+  setup.device.queue_depth = policy_testing::MinQueueDepth(name, settings);
   setup.world.prefix_cache = cache;
   const std::unique_ptr<Policy> policy = policy_testing::MakePolicy(name, settings);
   policy_testing::ScriptSource source(requests);
@@ -145,6 +145,7 @@ const Variant kComposed[] = {
     {"SmallBudget", {{"max_num_batched_tokens", "24"}}, 20, "composed"},
     {"FewestGenerated", {{"victim_order", "fewest_generated"}}, 20, "composed"},
     {"Static", {{"batcher", "static"}, {"max_num_seqs", "8"}}, 20, "composed"},
+    {"Vtc", {}, 20, "vtc"},
 };
 
 std::string VariantName(const testing::TestParamInfo<Variant>& info) { return info.param.name; }

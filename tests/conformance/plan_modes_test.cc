@@ -129,6 +129,11 @@ const Variant kVariants[] = {
       {"max_num_batched_tokens", "24"}},
      true},
     {"VllmV1FewSeqs", "vllm_v1", {{"max_num_seqs", "6"}, {"max_num_batched_tokens", "512"}}, true},
+    {"Vtc", "vtc", {}, true},
+    {"VtcReleasedSmallBudget",
+     "vtc",
+     {{"form", "released"}, {"max_num_batched_tokens", "24"}, {"max_num_seqs", "6"}},
+     true},
 };
 
 /// Traffic and the devices it meets.
@@ -208,6 +213,7 @@ Workload Bursts(std::uint32_t devices, bool scarce, std::uint64_t seed) {
       const std::uint32_t prompt = 1 + rng.Below(rng.Below(4) == 0 ? 40 : 12);
       const std::uint32_t output = 1 + rng.Below(24);
       workload.requests.push_back(Tokens(at_ms * 1'000'000, prompt, output));
+      workload.requests.back().tenant = static_cast<std::uint32_t>(workload.requests.size() % 3);
       workload.requests.back().priority = static_cast<std::int32_t>(priorities.Below(3));
     }
     at_ms += rng.Below(static_cast<std::uint32_t>(120 / devices));

@@ -224,7 +224,7 @@ INSTANTIATE_TEST_SUITE_P(
     Worlds, EveryWorld,
     testing::Combine(testing::Values(TestWorld::kSim, TestWorld::kCpu),
                      testing::Values("clockwork", "composed", "fastserve", "fifo", "immediate",
-                                     "llumnix", "dynamic_batch", "static_batch", "vllm_v1")),
+                                     "llumnix", "dynamic_batch", "static_batch", "vllm_v1", "vtc")),
     NameOf);
 
 class AWorld : public testing::TestWithParam<TestWorld> {};

@@ -212,6 +212,7 @@ const Golden kGolden[] = {
      600,
      "d819b98fb2c30100",
      "4126c6f33ef9fb2b"},
+    {"VtcShortOfMemory", "vtc", {}, kLlama, kMixed, 1, 600, "e7f1bb42f2a414e7", "86e7c3d87ccc933b"},
 };
 
 class GoldenDigests : public testing::TestWithParam<Golden> {};

@@ -103,6 +103,7 @@ const Replayed kReplayed[] = {
       {"scheduling_policy", "priority"},
       {"long_prefill_token_threshold", "7"}},
      false},
+    {"Vtc", "vtc", {{"weights", "1:2"}, {"max_num_seqs", "4"}}, false},
 };
 
 std::vector<RequestSpec> RequestsOf(std::uint64_t seed, bool one_shot) {
@@ -115,6 +116,7 @@ std::vector<RequestSpec> RequestsOf(std::uint64_t seed, bool one_shot) {
     requests.push_back(one_shot ? UnitRequest(at, 1 + rng.Below(3))
                                 : TokenRequest(at, 1 + rng.Below(40), 1 + rng.Below(24)));
     requests.back().max_new_tokens = one_shot ? 0 : 24;
+    requests.back().tenant = i % 3;
     requests.back().priority = static_cast<std::int32_t>(priorities.Below(3));
   }
   return requests;
