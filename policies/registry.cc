@@ -4,9 +4,11 @@
 
 #include "policies/clockwork/clockwork.h"
 #include "policies/composed/composed.h"
+#include "policies/conserve/conserve.h"
 #include "policies/dynamic_batch/dynamic_batch.h"
 #include "policies/fastserve/fastserve.h"
 #include "policies/fifo/fifo.h"
+#include "policies/hygen/hygen.h"
 #include "policies/immediate/immediate.h"
 #include "policies/static_batch/static_batch.h"
 #include "policies/vllm_v1/vllm_v1.h"
@@ -14,9 +16,9 @@
 namespace schedtwin {
 
 std::span<const PolicyInfo* const> Policies() {
-  static const std::array<const PolicyInfo*, 8> kPolicies = {
-      &ClockworkInfo(), &ComposedInfo(),  &DynamicBatchInfo(), &FastServeInfo(),
-      &FifoInfo(),      &ImmediateInfo(), &StaticBatchInfo(),  &VllmV1Info()};
+  static const std::array<const PolicyInfo*, 10> kPolicies = {
+      &ClockworkInfo(), &ComposedInfo(), &ConserveInfo(),  &DynamicBatchInfo(), &FastServeInfo(),
+      &FifoInfo(),      &HygenInfo(),    &ImmediateInfo(), &StaticBatchInfo(),  &VllmV1Info()};
   return kPolicies;
 }
 
