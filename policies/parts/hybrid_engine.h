@@ -117,6 +117,7 @@ class HybridEngine {
     if (plan_.valid()) return;
     const DeviceView& device = context.device(device_);
     entries_.clear();
+    ++step_;
     made_room_ = room_wanted_ = false;
     tokens_left_ = device.max_step_tokens > 0 ? std::min(rules_.max_tokens, device.max_step_tokens)
                                               : rules_.max_tokens;
@@ -152,11 +153,12 @@ class HybridEngine {
     return needed - (shared - context.cache(device_).HitFreeBlocks(request));
   }
   /// Puts offline KV out, of the last admitted first, until so many blocks are free; spares the
-  /// first `spared` jobs. False: there is not that much that can be put out now.
+  /// first `spared` jobs, and who is in the step already. False: there is not that much that can be
+  /// put out now.
   bool MakeRoom(Context& context, std::uint32_t blocks, std::size_t spared = 0) {
     const DeviceView& device = context.device(device_);
     for (std::size_t i = jobs_.size(); i-- > spared && device.free_blocks < blocks;) {
-      if (!OfflineKv::CanPutOut(context, jobs_[i])) continue;
+      if (jobs_[i].step == step_ || !OfflineKv::CanPutOut(context, jobs_[i])) continue;
       made_room_ = true;
       if (kv_.PutOut(context, &jobs_[i])) continue;
       queued_->PutBack(context, jobs_[i].request);
@@ -188,6 +190,11 @@ class HybridEngine {
     }
     entries_.push_back({request, tokens});
     tokens_left_ -= tokens;
+  }
+  void TakeOffline(Context& context, OfflineJob* job, std::uint32_t tokens) {
+    Take(context, job->request, tokens);
+    job->step = step_;
+    offline_tokens_ += tokens;
   }
   bool StepIsFull() const { return tokens_left_ == 0 || entries_.size() >= rules_.max_requests; }
 
@@ -273,8 +280,7 @@ class HybridEngine {
       const RequestView view = context.request(request);
       if (!Decodes(view)) continue;
       if (!MakeRoom(context, MissingBlocks(context, view, 1), i + 1)) continue;
-      Take(context, request, 1);
-      ++offline_tokens_;
+      TakeOffline(context, &jobs_[i], 1);
       --left;
     }
   }
@@ -321,9 +327,8 @@ class HybridEngine {
       const std::uint32_t most = std::min(RoomFor(context, view), MostPromptTokens(view));
       if (most == 0) continue;
       const std::uint32_t tokens = ChunkWithinBudget(context, request, most);
-      if (tokens == 0) return;
-      Take(context, request, tokens);
-      offline_tokens_ += tokens;
+      if (tokens > 0) TakeOffline(context, &jobs_[i], tokens);
+      if (tokens < most) return;  // the budget is spent
     }
     if (may_begin) BeginOffline(context);
   }
@@ -337,8 +342,9 @@ class HybridEngine {
       queued_->PopHead(context);
       jobs_.push_back({.request = request});
       if (hit > 0) context.cache(device_).Adopt(request, hit);
-      Take(context, request, tokens);
-      offline_tokens_ += tokens;
+      const std::uint32_t most = MostPromptTokens(context.request(request));
+      TakeOffline(context, &jobs_.back(), tokens);
+      if (tokens < most) return;
     }
   }
   /// With `hit` cached tokens taken for computed, and given back again: it may not come to run.
@@ -372,8 +378,8 @@ class HybridEngine {
       entries_.pop_back();
       return fits;
     });
-    if (!entries_.empty()) return tokens;
-    return std::max(tokens, std::min(most, rules_.fallback_tokens));
+    if (tokens > 0 || !entries_.empty()) return tokens;
+    return std::min(most, rules_.fallback_tokens);
   }
   bool RaisesThroughput(Context& context, const Entry& added) {
     const auto tokens = [this] {
@@ -412,6 +418,7 @@ class HybridEngine {
   Time launched_;
   std::optional<Duration> predicted_;  ///< of the step in flight
   // Of the step that is put together or in flight.
+  std::uint64_t step_ = 0;  ///< its number
   std::vector<Entry> entries_;
   std::size_t online_entries_ = 0;
   std::uint32_t tokens_left_ = 0;

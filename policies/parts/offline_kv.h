@@ -32,6 +32,7 @@ struct OfflineJob {
   OpId copy;                         ///< its checkpoint under way
   std::uint32_t copying_blocks = 0;  ///< in the host tier when that is done
   std::uint32_t saved_blocks = 0;    ///< in the host tier now, beside the device
+  std::uint64_t step = 0;            ///< the last that it was put into, for its engine
 };
 
 class OfflineKv {

@@ -54,6 +54,14 @@ const Replayed kReplayed[] = {
      "composed",
      {{"max_num_batched_tokens", "24"}, {"router", "power_of_two"}, {"response_cache", "4"}},
      false},
+    {"Conserve",
+     "conserve",
+     {{"tbt_target", "40ns"}, {"ttft_target", "60ns"}, {"max_num_batched_tokens", "24"}},
+     false},
+    {"ConserveSwap",
+     "conserve",
+     {{"offline_kv", "swap"}, {"tbt_target", "40ns"}, {"token_sizing", "false"}},
+     false},
     {"FastServe", "fastserve", {{"max_batch_size", "4"}, {"base_quantum", "30ns"}}, false},
     {"FastServeReactive",
      "fastserve",
@@ -62,6 +70,15 @@ const Replayed kReplayed[] = {
     {"FastServeRecompute", "fastserve", {{"preempt", "recompute"}}, false},
     {"Fifo", "fifo", {}, false},
     {"FifoOneShot", "fifo", {}, true},
+    {"Hygen", "hygen", {{"step_budget", "40ns"}, {"max_num_batched_tokens", "24"}}, false},
+    {"HygenByPrefix",
+     "hygen",
+     {{"step_budget", "60ns"},
+      {"predictor", "profile"},
+      {"offline_order", "prefix"},
+      {"oldest_percent", "30"},
+      {"offline_kv", "recompute"}},
+     false},
     {"Immediate", "immediate", {}, true},
     {"DynamicBatch", "dynamic_batch", {{"max_batch_size", "4"}, {"max_queue_delay", "70ns"}}, true},
     {"StaticBatch",
@@ -86,6 +103,7 @@ std::vector<RequestSpec> RequestsOf(std::uint64_t seed, bool one_shot) {
     requests.push_back(one_shot ? UnitRequest(at, 1 + rng.Below(3))
                                 : TokenRequest(at, 1 + rng.Below(40), 1 + rng.Below(24)));
     requests.back().max_new_tokens = one_shot ? 0 : 24;
+    requests.back().request_class = i % 2;
   }
   return requests;
 }
@@ -165,7 +183,7 @@ TEST_P(ReplayOfRealRuns, IsExactForEverySeed) {
   const std::string policy = replayed.policy;
   EXPECT_GT(reached.together, kSeeds / 2) << "two devices' steps in one wake";
   EXPECT_GE(reached.silent, forms ? kSeeds : 0) << "boundaries inside plans";
-  if (policy == "vllm_v1" || policy == "fastserve") {
+  if (policy == "vllm_v1" || policy == "fastserve" || policy == "conserve" || policy == "hygen") {
     EXPECT_GT(reached.preemptions, kSeeds);
   }
   if (policy == "dynamic_batch") {
