@@ -100,7 +100,7 @@ class HybridEngine {
       std::erase(running_, finished);
       std::erase_if(jobs_, [finished](const OfflineJob& job) { return job.request == finished; });
     }
-    if (!context.device(done.device).up() || room_wanted_) return;
+    if (!context.device(done.device).up() || waits_for_copy_) return;
     for (OfflineJob& job : jobs_) kv_.Checkpoint(context, &job);
   }
 
@@ -108,7 +108,8 @@ class HybridEngine {
     for (OfflineJob& job : jobs_) {
       if (job.request != done.request) continue;
       kv_.OnDone(context, done, &job);
-      if (!room_wanted_ && !context.request(job.request).in_flight()) kv_.Checkpoint(context, &job);
+      if (!waits_for_copy_ && !context.request(job.request).in_flight())
+        kv_.Checkpoint(context, &job);
     }
     Wake(context);
   }
@@ -118,13 +119,13 @@ class HybridEngine {
     const DeviceView& device = context.device(device_);
     entries_.clear();
     ++step_;
-    made_room_ = room_wanted_ = false;
+    made_room_ = waits_for_copy_ = false;
     tokens_left_ = device.max_step_tokens > 0 ? std::min(rules_.max_tokens, device.max_step_tokens)
                                               : rules_.max_tokens;
     RunOnline(context);
     if (!online_short_) AdmitOnline(context);
     online_entries_ = entries_.size();
-    if (entries_.empty() && room_wanted_ && MoreRoomIsComing(context)) return;
+    if (entries_.empty() && waits_for_copy_) return;
     offline_tokens_ = 0;
     budget_ = online_entries_ > 0 ? rules_.beside_online : rules_.offline_only;
     RunOfflineDecodes(context);
@@ -215,7 +216,8 @@ class HybridEngine {
       if (room) {
         Take(context, request, tokens);
       } else {
-        online_short_ = room_wanted_ = true;
+        online_short_ = true;
+        waits_for_copy_ |= MoreRoomIsComing(context);
       }
     }
   }
@@ -234,7 +236,7 @@ class HybridEngine {
       const std::uint32_t blocks = BlocksToBegin(context, request, cache.HitTokens(request));
       // Blocks that several share count more than once among those that can be reached.
       if (blocks > ReachableBlocks(context) || !MakeRoom(context, blocks)) {
-        room_wanted_ = true;
+        waits_for_copy_ |= MoreRoomIsComing(context);
         return;
       }
       const std::uint32_t hit = cache.HitTokens(request);  // dropped KV may be found, too
@@ -424,8 +426,8 @@ class HybridEngine {
   std::uint32_t tokens_left_ = 0;
   std::uint32_t offline_tokens_ = 0;
   std::optional<Duration> budget_;
-  /// Online work waits for blocks: no checkpoint is begun, which would keep KV from being put out.
-  bool room_wanted_ = false;
+  /// Online work waits for blocks of offline KV that is being copied: no checkpoint is begun.
+  bool waits_for_copy_ = false;
   bool made_room_ = false;      ///< offline KV was put out
   bool online_short_ = false;   ///< of blocks: somebody running was preempted, or has to wait
   std::vector<Entry> decodes_;  ///< scratch

@@ -62,6 +62,31 @@ TEST(PolicyConserveMemory, CheckpointedKvGivesWayAtOnceAndComesBackWithoutRecomp
   EXPECT_EQ(played.requests[0].preemptions, 1u);
 }
 
+TEST(PolicyConserveMemory, WhatCameBackIsStillInTheHostTier) {
+  // At 53 a fourth block is full. At 59 the fifth is all that is missing there.
+  std::vector<RequestSpec> requests = kOnlineIsShort;
+  requests.push_back(Online(54, 17, 1));
+  const Played played = Serve(6, requests);
+  EXPECT_THAT(played.steps,
+              ElementsAre("0-12 P0:12", "12-13 D0", "13-14 D0", "14-15 D0", "26-43 P1:17",
+                          "52-53 D0", "53-54 D0", "65-82 P2:17", "92-93 D0", "93-94 D0"));
+  EXPECT_THAT(Copies(played), ElementsAre("save 0:3 12-20", "out 0:1 20-26", "in 0:4 43-52",
+                                          "save 0:1 53-59", "out 0:1 59-65", "in 0:5 82-92"));
+}
+
+TEST(PolicyConserveMemory, KvComesBackBesideTheStepsOfOthers) {
+  // Eleven of twelve blocks are wanted at 15. At 67 request 2 needs but one, and request 0 joins it
+  // at 76; its fourth block is full at 78.
+  const Played played = Serve(12, {Offline(0, 12, 8), Online(15, 41, 1), Online(67, 4, 12)});
+  EXPECT_THAT(
+      played.steps,
+      ElementsAre("0-12 P0:12", "12-13 D0", "13-14 D0", "14-15 D0", "26-67 P1:41", "67-71 P2:4",
+                  "71-72 D2", "72-73 D2", "73-74 D2", "74-75 D2", "75-76 D2", "76-78 D0 D2",
+                  "78-80 D0 D2", "80-82 D0 D2", "82-84 D0 D2", "84-85 D2", "85-86 D2"));
+  EXPECT_THAT(Copies(played),
+              ElementsAre("save 0:3 12-20", "out 0:1 20-26", "in 0:4 67-76", "save 0:1 78-84"));
+}
+
 TEST(PolicyConserveMemory, SwapCopiesAllWhenItIsNeeded) {
   const Played played = Serve(6, kOnlineIsShort, {{"offline_kv", "swap"}});
   EXPECT_THAT(played.steps,

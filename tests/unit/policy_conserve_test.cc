@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "policies/profile/profile.h"
 #include "tests/unit/hybrid_testing.h"
 
 namespace schedtwin {
@@ -45,6 +46,19 @@ TEST(PolicyConserve, OnlineWorkIsNotBoundByTheTarget) {
 TEST(PolicyConserve, OfflineWorkAloneHasNoTarget) {
   const Played played = Serve({Offline(0, 30, 2), Offline(0, 10, 1)});
   EXPECT_THAT(played.steps, ElementsAre("0-40 P0:30 P1:10", "40-41 D0"));
+}
+
+TEST(PolicyConserve, OfflineWorkAloneIsTheBatchOfTheBestThroughput) {
+  // Eight tokens take 20 ns, sixteen 65: the second prompt would cost more than it brings.
+  Profile profile;
+  profile.tile = 1;
+  profile.layers = 1;
+  profile.steps = {{1, 10}, {8, 20}, {40, 200}};
+  Script script = hybrid_testing::Engine("conserve", {Offline(0, 8, 1), Offline(0, 8, 1)}, {});
+  script.model = StepTimeModel(profile);
+  EXPECT_THAT(Play(script).steps, ElementsAre("0-20 P0:8", "20-40 P1:8"));
+  script.settings = {{"token_sizing", "false"}};
+  EXPECT_THAT(Play(script).steps, ElementsAre("0-65 P0:8 P1:8"));
 }
 
 TEST(PolicyConserve, OfflineDecodesGoBeforeOfflinePrompts) {

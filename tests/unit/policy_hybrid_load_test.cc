@@ -70,33 +70,31 @@ struct Outcome {
 };
 
 /// Gaps between the tokens of a request that is in every step between its first and its last.
-void AddGaps(const RequestRecord& record, const std::vector<Time>& ends,
+void AddGaps(const RequestRecord& record, const std::vector<StepRecord>& steps,
              std::vector<double>* gaps_ms) {
-  auto at = std::lower_bound(ends.begin(), ends.end(), record.first_token);
-  for (; at + 1 < ends.end() && *(at + 1) <= record.last_token; ++at) {
-    gaps_ms->push_back(static_cast<double>((*(at + 1) - *at).ns()) / 1e6);
+  auto at = std::lower_bound(
+      steps.begin(), steps.end(), record.first_token,
+      [](const StepRecord& step, Time first_token) { return step.end < first_token; });
+  for (; at + 1 < steps.end() && (at + 1)->end <= record.last_token; ++at) {
+    gaps_ms->push_back(static_cast<double>(((at + 1)->end - at->end).ns()) / 1e6);
   }
 }
 
 class KeepSteps final : public Recorder {
  public:
   void OnRequest(const RequestRecord& record) override { requests.push_back(record); }
-  void OnStep(const StepRecord& record) override {
-    ends.push_back(record.end);
-    took_ms.push_back(static_cast<double>((record.end - record.start).ns()) / 1e6);
-  }
+  void OnStep(const StepRecord& record) override { steps.push_back(record); }
   void OnOperation(const OperationRecord&) override {}
   void OnLog(const LogRecord&) override {}
   void OnNote(Time, std::string_view) override {}
 
   std::vector<RequestRecord> requests;
-  std::vector<Time> ends;
-  std::vector<double> took_ms;
+  std::vector<StepRecord> steps;
 };
 
 Outcome Serve(const std::vector<RequestSpec>& requests, const std::string& name,
               const Settings& settings, std::uint32_t kv_blocks,
-              std::vector<double>* steps_ms = nullptr) {
+              std::vector<StepRecord>* steps = nullptr) {
   Outcome outcome;
   const auto profile = LoadProfile("llama3-8b-a100");
   EXPECT_TRUE(profile.ok()) << profile.status();
@@ -115,7 +113,7 @@ Outcome Serve(const std::vector<RequestSpec>& requests, const std::string& name,
   EXPECT_EQ(summary.result, RunResult::kFinished) << summary.detail;
   EXPECT_EQ(summary.ended[static_cast<int>(EndReason::kCompleted)], requests.size());
   outcome.preemptions = summary.preemptions;
-  if (steps_ms != nullptr) *steps_ms = kept.took_ms;
+  if (steps != nullptr) *steps = kept.steps;
   std::vector<double> ttft_ms, gaps_ms;
   double offline_tokens = 0;
   Time offline_end;
@@ -127,7 +125,7 @@ Outcome Serve(const std::vector<RequestSpec>& requests, const std::string& name,
       continue;
     }
     ttft_ms.push_back(static_cast<double>((record.first_token - record.arrival).ns()) / 1e6);
-    AddGaps(record, kept.ends, &gaps_ms);
+    AddGaps(record, kept.steps, &gaps_ms);
   }
   outcome.p99_ttft_ms = Percentile(ttft_ms, 0.99);
   outcome.p99_tbt_ms = Percentile(gaps_ms, 0.99);
@@ -194,6 +192,23 @@ TEST(PolicyHybridLoad, EachOfConservesTechniquesDoesItsPart) {
   RecordProperty("5_checkpoint", Text(all));
 }
 
+TEST(PolicyHybridLoad, ChunksShrinkAsTheContextOfTheirPromptGrows) {
+  // One online request decodes all the while. Every step of the prompt takes 60 ms or just less.
+  std::vector<StepRecord> steps;
+  Serve({Offline(0, 8000, 1), Online(0, 10, 200)}, "conserve", {{"tbt_target", "60ms"}}, kAmple,
+        &steps);
+  std::vector<std::uint32_t> chunks;
+  for (const StepRecord& step : steps) {
+    if (step.prefill_tokens == 0 || step.decode_tokens == 0) continue;
+    EXPECT_LE(step.end - step.start, Duration::Millis(60));
+    chunks.push_back(step.prefill_tokens);
+  }
+  ASSERT_GT(chunks.size(), 4u);
+  EXPECT_LT(chunks[chunks.size() - 2], chunks[0]) << "the last is what was left over";
+  RecordProperty("chunks", std::to_string(chunks[0]) + " to " +
+                               std::to_string(chunks[chunks.size() - 2]) + " tokens");
+}
+
 TEST(PolicyHybridLoad, OfflineWorkCostsOnlineWorkLittleOfWhatFirstComeFirstServedDoes) {
   const Load online_only = {.offline = 0};
   const Settings settings = {{"ttft_target", "250ms"}};
@@ -249,11 +264,16 @@ TEST(PolicyHybridLoad, HygensBudgetIsFoundByBisection) {
 
 TEST(PolicyHybridLoad, HygensRegressionKeepsItsBudget) {
   const Load offline_only = {.online = 0};
-  std::vector<double> fitted_ms, profile_ms;
-  for (const char* predictor : {"fitted", "profile"}) {
-    std::vector<double>& steps_ms = predictor[0] == 'f' ? fitted_ms : profile_ms;
-    Serve(offline_only.Requests(1), "hygen", {{"predictor", predictor}}, kAmple, &steps_ms);
-  }
+  const auto steps_ms = [&](const char* predictor) {
+    std::vector<StepRecord> steps;
+    Serve(offline_only.Requests(1), "hygen", {{"predictor", predictor}}, kAmple, &steps);
+    std::vector<double> took_ms;
+    for (const StepRecord& step : steps) {
+      took_ms.push_back(static_cast<double>((step.end - step.start).ns()) / 1e6);
+    }
+    return took_ms;
+  };
+  const std::vector<double> fitted_ms = steps_ms("fitted"), profile_ms = steps_ms("profile");
   EXPECT_LE(Percentile(profile_ms, 1), 50);
   EXPECT_LT(Percentile(fitted_ms, 0.99), 50 * 1.15);
   EXPECT_GT(Percentile(fitted_ms, 0.5), 50 * 0.85) << "and uses it";

@@ -69,6 +69,15 @@ std::vector<RequestSpec> Traffic() {
   return requests;
 }
 
+/// How many lines of a kind the run has written.
+template <class Code>
+std::int64_t Lines(const TwoWorlds& run, LineKind kind, Code code) {
+  return std::count_if(run.recorder.log.begin(), run.recorder.log.end(), [=](const auto& line) {
+    return line.kind == static_cast<std::uint8_t>(kind) &&
+           line.code == static_cast<std::uint8_t>(code);
+  });
+}
+
 class PolicyHybridWorlds : public testing::TestWithParam<std::tuple<TestWorld, Variant>> {};
 
 TEST_P(PolicyHybridWorlds, RequestsSayWhatTheySayAlone) {
@@ -86,15 +95,15 @@ TEST_P(PolicyHybridWorlds, RequestsSayWhatTheySayAlone) {
   EXPECT_EQ(summary.ended[static_cast<int>(EndReason::kCompleted)], requests.size());
   EXPECT_GT(summary.preemptions, 0u);
   ExpectNothingRefused(summary);
-  const auto cuts =
-      std::count_if(run.recorder.log.begin(), run.recorder.log.end(), [](const LogRecord& line) {
-        return line.kind == static_cast<std::uint8_t>(LineKind::kDecision) &&
-               line.code == static_cast<std::uint8_t>(DecisionCode::kAbort);
-      });
-  EXPECT_EQ(cuts > 0, variant.cuts);
-  std::uint64_t recomputed = 0;
-  for (const RequestRecord& record : run.recorder.requests) recomputed += record.recomputed_tokens;
-  EXPECT_EQ(recomputed > 0, variant.drops);
+  const auto cuts = Lines(run, LineKind::kDecision, DecisionCode::kAbort);
+  // On the processor steps last as long as they like, and may be over by then.
+  EXPECT_TRUE(variant.cuts || cuts == 0);
+  EXPECT_TRUE(!variant.cuts || cuts > 0 || world == TestWorld::kCpu);
+  std::uint64_t dropped = 0;
+  for (const RequestRecord& record : run.recorder.requests) {
+    if (record.request_class == 1) dropped += record.recomputed_tokens;
+  }
+  EXPECT_EQ(dropped > 0, variant.drops);
   if (world == TestWorld::kCpu) {
     EXPECT_EQ(run.tokens.made(), MadeUndisturbed(requests));
   }
@@ -108,6 +117,26 @@ INSTANTIATE_TEST_SUITE_P(Worlds, PolicyHybridWorlds,
                          testing::Combine(testing::Values(TestWorld::kSim, TestWorld::kCpu),
                                           testing::ValuesIn(kVariants)),
                          NameOf);
+
+TEST(PolicyHybridCpu, StepsAreCutInTheMiddle) {
+  // Each step of the offline request takes 40 ms, in two layers. Without a profile the policy
+  // learns that from two steps; then every arrival cuts the step that it meets.
+  TwoWorlds run;
+  run.layer_pause = Duration::Millis(20);
+  std::vector<RequestSpec> requests = {TokenRequest(0, 40, 16)};
+  requests[0].request_class = 1;
+  for (const std::int64_t at_ms : {127, 270, 415, 550}) {
+    requests.push_back(TokenRequest(at_ms * 1'000'000, 9, 1));
+  }
+  const auto make = [] {
+    return policy_testing::MakePolicy("conserve", {{"fit_steps", "2"}, {"ttft_target", "1us"}});
+  };
+  const RunSummary summary = run.Run(TestWorld::kCpu, make, requests);
+  ExpectNothingRefused(summary);
+  EXPECT_GT(Lines(run, LineKind::kDecision, DecisionCode::kAbort), 0);
+  EXPECT_GT(Lines(run, LineKind::kEvent, EventCode::kStepAborted), 0);
+  EXPECT_EQ(run.tokens.made(), MadeUndisturbed(requests));
+}
 
 // ---- Whatever happens ----
 
