@@ -21,9 +21,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "policies/api/policy.h"
@@ -31,21 +29,9 @@
 #include "policies/parts/offline_kv.h"
 #include "policies/parts/request_queue.h"
 #include "policies/parts/step_predictor.h"
+#include "policies/parts/step_sizer.h"
 
 namespace schedtwin {
-
-struct HybridRules {
-  std::uint32_t max_tokens = 0;    ///< of one step
-  std::uint32_t max_requests = 0;  ///< in one step
-  /// Predicted time of a step with online work, and of one without, at most; none: no bound.
-  std::optional<Duration> beside_online;
-  std::optional<Duration> offline_only;
-  /// Where nothing bounds a step: prompts are added while tokens per predicted time do not fall.
-  bool best_throughput = false;
-  /// Offline tokens of a step whose time cannot be told, and of one prompt in a step that would be
-  /// empty otherwise, whatever the budget.
-  std::uint32_t fallback_tokens = 1;
-};
 
 class HybridEngine {
  public:
@@ -54,10 +40,10 @@ class HybridEngine {
       : device_(device),
         rules_(rules),
         kv_(context, device, kv_mode),
-        predictor_(predictor),
+        sizer_(device, rules, predictor),
         queued_(offline) {}
 
-  StepPredictor& predictor() { return predictor_; }
+  StepPredictor& predictor() { return sizer_.predictor(); }
   /// In flight; none: the device waits.
   PlanId plan() const { return plan_; }
   bool offline_only() const { return plan_.valid() && online_entries_ == 0; }
@@ -95,7 +81,7 @@ class HybridEngine {
 
   void OnPlanDone(Context& context, const PlanDone& done) {
     plan_ = PlanId{};
-    if (done.steps == 1) predictor_.OnMeasured(done.end - done.start);
+    if (done.steps == 1) predictor().OnMeasured(done.end - done.start);
     for (const RequestId finished : done.finished) {
       std::erase(running_, finished);
       std::erase_if(jobs_, [finished](const OfflineJob& job) { return job.request == finished; });
@@ -108,8 +94,8 @@ class HybridEngine {
     for (OfflineJob& job : jobs_) {
       if (job.request != done.request) continue;
       kv_.OnDone(context, done, &job);
-      if (!waits_for_copy_ && !context.request(job.request).in_flight())
-        kv_.Checkpoint(context, &job);
+      const bool in_flight = context.request(job.request).in_flight();
+      if (!waits_for_copy_ && !in_flight) kv_.Checkpoint(context, &job);
     }
     Wake(context);
   }
@@ -126,8 +112,7 @@ class HybridEngine {
     if (!online_short_) AdmitOnline(context);
     online_entries_ = entries_.size();
     if (entries_.empty() && waits_for_copy_) return;
-    offline_tokens_ = 0;
-    budget_ = online_entries_ > 0 ? rules_.beside_online : rules_.offline_only;
+    sizer_.Begin(/*online_work=*/online_entries_ > 0);
     RunOfflineDecodes(context);
     const bool all_back = BringBack(context);
     RunOfflinePrompts(context, all_back && !made_room_);
@@ -195,7 +180,7 @@ class HybridEngine {
   void TakeOffline(Context& context, OfflineJob* job, std::uint32_t tokens) {
     Take(context, job->request, tokens);
     job->step = step_;
-    offline_tokens_ += tokens;
+    sizer_.OnAdded(tokens);
   }
   bool StepIsFull() const { return tokens_left_ == 0 || entries_.size() >= rules_.max_requests; }
 
@@ -249,25 +234,6 @@ class HybridEngine {
 
   // ---- Offline ----
 
-  /// The step as it stands may be launched.
-  bool WithinBudget(Context& context, std::uint32_t offline_tokens) {
-    if (!budget_.has_value()) return true;
-    const auto predicted = predictor_.Predict(context, device_, entries_);
-    return predicted.has_value() ? *predicted <= *budget_
-                                 : offline_tokens <= rules_.fallback_tokens;
-  }
-  /// The largest n <= most with fits(n), if the sizes that fit are those up to some size; 0: none.
-  template <class Fits>
-  static std::uint32_t Largest(std::uint32_t most, Fits fits) {
-    if (most == 0 || fits(most)) return most;
-    std::uint32_t good = 0, bad = most;
-    while (bad - good > 1) {
-      const std::uint32_t middle = good + (bad - good) / 2;
-      (fits(middle) ? good : bad) = middle;
-    }
-    return good;
-  }
-
   static bool OnDevice(const RequestView& view) {
     return view.state() == RequestState::kWaiting && view.tier() == Tier::kDevice;
   }
@@ -294,14 +260,7 @@ class HybridEngine {
       if (decodes_.size() >= std::min<std::size_t>(room, tokens_left_)) break;
       if (Decodes(context.request(job.request))) decodes_.push_back({job.request, 1});
     }
-    const auto most = static_cast<std::uint32_t>(decodes_.size());
-    const std::uint32_t fitting = Largest(most, [&](std::uint32_t n) {
-      entries_.insert(entries_.end(), decodes_.begin(), decodes_.begin() + n);
-      const bool fits = WithinBudget(context, n);
-      entries_.resize(online_entries_);
-      return fits;
-    });
-    return fitting == 0 && online_entries_ == 0 ? std::min(most, 1u) : fitting;
+    return sizer_.DecodesThatFit(context, decodes_, &entries_);
   }
 
   /// False: some KV waits for room.
@@ -328,7 +287,7 @@ class HybridEngine {
       if (MissingBlocks(context, view, 1) > 0) MakeRoom(context, 1, i + 1);
       const std::uint32_t most = std::min(RoomFor(context, view), MostPromptTokens(view));
       if (most == 0) continue;
-      const std::uint32_t tokens = ChunkWithinBudget(context, request, most);
+      const std::uint32_t tokens = sizer_.ChunkThatFits(context, {request, most}, &entries_);
       if (tokens > 0) TakeOffline(context, &jobs_[i], tokens);
       if (tokens < most) return;  // the budget is spent
     }
@@ -351,11 +310,15 @@ class HybridEngine {
   }
   /// With `hit` cached tokens taken for computed, and given back again: it may not come to run.
   std::uint32_t FirstChunk(Context& context, RequestId request, std::uint32_t hit) {
+    const auto chunk = [&] {
+      const Entry whole = {request, MostPromptTokens(context.request(request))};
+      return sizer_.ChunkThatFits(context, whole, &entries_);
+    };
+    if (hit == 0) return chunk();
     Memory& memory = context.memory(device_);
     const MemoryMark mark = memory.Begin();
-    if (hit > 0) context.cache(device_).Adopt(request, hit);
-    const std::uint32_t most = MostPromptTokens(context.request(request));
-    const std::uint32_t tokens = ChunkWithinBudget(context, request, most);
+    context.cache(device_).Adopt(request, hit);
+    const std::uint32_t tokens = chunk();
     memory.Rollback(mark);
     return tokens;
   }
@@ -370,40 +333,11 @@ class HybridEngine {
     return (request.owned_blocks() + device.free_blocks) * device.block_tokens -
            request.scheduled_tokens();
   }
-  std::uint32_t ChunkWithinBudget(Context& context, RequestId request, std::uint32_t most) {
-    if (!budget_.has_value() && rules_.best_throughput && !entries_.empty()) {
-      return RaisesThroughput(context, {request, most}) ? most : 0;
-    }
-    const std::uint32_t tokens = Largest(most, [&](std::uint32_t n) {
-      entries_.push_back({request, n});
-      const bool fits = WithinBudget(context, offline_tokens_ + n);
-      entries_.pop_back();
-      return fits;
-    });
-    if (tokens > 0 || !entries_.empty()) return tokens;
-    return std::min(most, rules_.fallback_tokens);
-  }
-  bool RaisesThroughput(Context& context, const Entry& added) {
-    const auto tokens = [this] {
-      double sum = 0;
-      for (const Entry& entry : entries_) sum += entry.tokens;
-      return sum;
-    };
-    const auto before = predictor_.Predict(context, device_, entries_);
-    const double tokens_before = tokens();
-    entries_.push_back(added);
-    const auto after = predictor_.Predict(context, device_, entries_);
-    const double tokens_after = tokens();
-    entries_.pop_back();
-    if (!before.has_value() || !after.has_value()) return true;
-    return tokens_after * static_cast<double>(before->ns()) >=
-           tokens_before * static_cast<double>(after->ns());
-  }
 
   void Launch(Context& context) {
     if (entries_.empty()) return;
-    predicted_ = predictor_.Predict(context, device_, entries_);
-    predictor_.OnLaunch(context, entries_);
+    predicted_ = predictor().Predict(context, device_, entries_);
+    predictor().OnLaunch(context, entries_);
     launched_ = context.now();
     plan_ = context.actions().Launch({.device = device_, .entries = entries_}).id;
   }
@@ -411,7 +345,7 @@ class HybridEngine {
   DeviceId device_;
   HybridRules rules_;
   OfflineKv kv_;
-  StepPredictor predictor_;
+  StepSizer sizer_;
   EngineQueue* queued_;             ///< offline, not begun or dropped
   RequestQueue waiting_;            ///< online
   std::vector<RequestId> running_;  ///< online, in order of admission
@@ -424,8 +358,6 @@ class HybridEngine {
   std::vector<Entry> entries_;
   std::size_t online_entries_ = 0;
   std::uint32_t tokens_left_ = 0;
-  std::uint32_t offline_tokens_ = 0;
-  std::optional<Duration> budget_;
   /// Online work waits for blocks of offline KV that is being copied: no checkpoint is begun.
   bool waits_for_copy_ = false;
   bool made_room_ = false;      ///< offline KV was put out
