@@ -4,9 +4,11 @@
 
 #include "policies/clockwork/clockwork.h"
 #include "policies/composed/composed.h"
+#include "policies/conserve/conserve.h"
 #include "policies/dynamic_batch/dynamic_batch.h"
 #include "policies/fastserve/fastserve.h"
 #include "policies/fifo/fifo.h"
+#include "policies/hygen/hygen.h"
 #include "policies/immediate/immediate.h"
 #include "policies/llumnix/llumnix.h"
 #include "policies/static_batch/static_batch.h"
@@ -16,9 +18,10 @@
 namespace schedtwin {
 
 std::span<const PolicyInfo* const> Policies() {
-  static const std::array<const PolicyInfo*, 10> kPolicies = {
-      &ClockworkInfo(), &ComposedInfo(), &DynamicBatchInfo(), &FastServeInfo(), &FifoInfo(),
-      &ImmediateInfo(), &LlumnixInfo(),  &StaticBatchInfo(),  &VllmV1Info(),    &VtcInfo()};
+  static const std::array<const PolicyInfo*, 12> kPolicies = {
+      &ClockworkInfo(), &ComposedInfo(),    &ConserveInfo(), &DynamicBatchInfo(),
+      &FastServeInfo(), &FifoInfo(),        &HygenInfo(),    &ImmediateInfo(),
+      &LlumnixInfo(),   &StaticBatchInfo(), &VllmV1Info(),   &VtcInfo()};
   return kPolicies;
 }
 

@@ -54,6 +54,7 @@ class Disturbed : public testing::TestWithParam<Case> {
       at = at + Duration::Micros(rng.Below(600));
       RequestSpec spec = decoder() ? TokenRequest(at.ns(), 4 + rng.Below(60), 1 + rng.Below(30))
                                    : UnitRequest(at.ns(), 1 + rng.Below(4));
+      spec.request_class = i % 2;
       if (rng.Below(5) == 0) spec.leaves = at + Duration::Micros(rng.Below(4000));
       if (rng.Below(5) == 0) spec.deadline = at + Duration::Micros(rng.Below(9000));
       spec.priority = static_cast<std::int32_t>(priorities.Below(3));

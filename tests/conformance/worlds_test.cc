@@ -31,13 +31,15 @@ MakePolicy Make(const std::string& name) {
 
 bool Decodes(std::string_view policy) { return FindPolicy(policy)->decoder; }
 
-// `count` requests `gap` apart, of mixed lengths.
-std::vector<RequestSpec> Traffic(bool decoder, std::uint32_t count, Duration gap) {
+// `count` requests `gap` apart, of mixed lengths and `classes`.
+std::vector<RequestSpec> Traffic(bool decoder, std::uint32_t count, Duration gap,
+                                 std::uint32_t classes = 1) {
   std::vector<RequestSpec> requests;
   Time at;
   for (std::uint32_t i = 0; i < count; ++i) {
     requests.push_back(decoder ? TokenRequest(at.ns(), 5 + i * 7 % 40, 1 + i * 5 % 23)
                                : UnitRequest(at.ns(), 1 + i % 3));
+    requests.back().request_class = i % classes;
     at = at + gap;
   }
   return requests;
@@ -73,7 +75,7 @@ void ExpectStepsInOrder(const std::vector<StepRecord>& steps) {
 TEST_P(EveryWorld, ServesAllOfItsTraffic) {
   TwoWorlds run;
   run.device = Device();
-  const std::vector<RequestSpec> requests = Traffic(decoder(), 40, Duration::Micros(300));
+  const std::vector<RequestSpec> requests = Traffic(decoder(), 40, Duration::Micros(300), 2);
   const RunSummary summary = run.Run(world(), Make(policy()), requests);
   ASSERT_EQ(summary.result, RunResult::kFinished) << summary.detail;
   ASSERT_EQ(run.recorder.requests.size(), requests.size());
@@ -162,7 +164,8 @@ TEST_P(EveryWorld, RunsOnSeveralDevices) {
   TwoWorlds run;
   run.device = Device();
   run.devices = 2;
-  const RunSummary summary = run.Run(world(), Make(policy()), Traffic(decoder(), 30, Duration()));
+  const RunSummary summary =
+      run.Run(world(), Make(policy()), Traffic(decoder(), 30, Duration(), 2));
   ASSERT_EQ(summary.result, RunResult::kFinished) << summary.detail;
   EXPECT_EQ(summary.ended[0], 30u);
   ExpectStepsInOrder(run.recorder.steps);
@@ -220,12 +223,13 @@ std::string NameOf(const testing::TestParamInfo<std::tuple<TestWorld, const char
          std::get<1>(info.param);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Worlds, EveryWorld,
-    testing::Combine(testing::Values(TestWorld::kSim, TestWorld::kCpu),
-                     testing::Values("clockwork", "composed", "fastserve", "fifo", "immediate",
-                                     "llumnix", "dynamic_batch", "static_batch", "vllm_v1", "vtc")),
-    NameOf);
+INSTANTIATE_TEST_SUITE_P(Worlds, EveryWorld,
+                         testing::Combine(testing::Values(TestWorld::kSim, TestWorld::kCpu),
+                                          testing::Values("clockwork", "composed", "conserve",
+                                                          "dynamic_batch", "fastserve", "fifo",
+                                                          "hygen", "immediate", "llumnix",
+                                                          "static_batch", "vllm_v1", "vtc")),
+                         NameOf);
 
 class AWorld : public testing::TestWithParam<TestWorld> {};
 

@@ -66,6 +66,14 @@ const Replayed kReplayed[] = {
       {"scale_interval", "300ns"},
       {"scale_down_window", "900ns"}},
      false},
+    {"Conserve",
+     "conserve",
+     {{"tbt_target", "40ns"}, {"ttft_target", "60ns"}, {"max_num_batched_tokens", "24"}},
+     false},
+    {"ConserveSwap",
+     "conserve",
+     {{"offline_kv", "swap"}, {"tbt_target", "40ns"}, {"token_sizing", "false"}},
+     false},
     {"FastServe", "fastserve", {{"max_batch_size", "4"}, {"base_quantum", "30ns"}}, false},
     {"FastServeReactive",
      "fastserve",
@@ -74,6 +82,15 @@ const Replayed kReplayed[] = {
     {"FastServeRecompute", "fastserve", {{"preempt", "recompute"}}, false},
     {"Fifo", "fifo", {}, false},
     {"FifoOneShot", "fifo", {}, true},
+    {"Hygen", "hygen", {{"step_budget", "40ns"}, {"max_num_batched_tokens", "24"}}, false},
+    {"HygenByPrefix",
+     "hygen",
+     {{"step_budget", "60ns"},
+      {"predictor", "profile"},
+      {"offline_order", "prefix"},
+      {"oldest_percent", "30"},
+      {"offline_kv", "recompute"}},
+     false},
     {"Immediate", "immediate", {}, true},
     {"Llumnix",
      "llumnix",
@@ -118,8 +135,11 @@ std::vector<RequestSpec> RequestsOf(std::uint64_t seed, bool one_shot) {
     requests.back().max_new_tokens = one_shot ? 0 : 24;
     requests.back().tenant = i % 3;
     requests.back().priority = static_cast<std::int32_t>(priorities.Below(3));
+    false
   }
-  return requests;
+  , requests.back().request_class = i % 2;
+}
+return requests;
 }
 
 ReplaySetup SetupOf(std::uint64_t seed, bool one_shot, const StepTimeModel* model) {
@@ -201,6 +221,9 @@ TEST_P(ReplayOfRealRuns, IsExactForEverySeed) {
   EXPECT_GT(reached.together, kSeeds / 2) << "two devices' steps in one wake";
   EXPECT_GE(reached.silent, forms ? kSeeds : 0) << "boundaries inside plans";
   if (policy == "vllm_v1" || policy == "fastserve" || policy == "llumnix") {
+    false
+  }
+  , if (policy == "vllm_v1" || policy == "fastserve" || policy == "conserve" || policy == "hygen") {
     EXPECT_GT(reached.preemptions, kSeeds);
   }
   if (policy == "dynamic_batch") {
