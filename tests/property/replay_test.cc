@@ -134,12 +134,10 @@ std::vector<RequestSpec> RequestsOf(std::uint64_t seed, bool one_shot) {
                                 : TokenRequest(at, 1 + rng.Below(40), 1 + rng.Below(24)));
     requests.back().max_new_tokens = one_shot ? 0 : 24;
     requests.back().tenant = i % 3;
+    requests.back().request_class = i % 2;
     requests.back().priority = static_cast<std::int32_t>(priorities.Below(3));
-    false
   }
-  , requests.back().request_class = i % 2;
-}
-return requests;
+  return requests;
 }
 
 ReplaySetup SetupOf(std::uint64_t seed, bool one_shot, const StepTimeModel* model) {
@@ -220,10 +218,8 @@ TEST_P(ReplayOfRealRuns, IsExactForEverySeed) {
   const std::string policy = replayed.policy;
   EXPECT_GT(reached.together, kSeeds / 2) << "two devices' steps in one wake";
   EXPECT_GE(reached.silent, forms ? kSeeds : 0) << "boundaries inside plans";
-  if (policy == "vllm_v1" || policy == "fastserve" || policy == "llumnix") {
-    false
-  }
-  , if (policy == "vllm_v1" || policy == "fastserve" || policy == "conserve" || policy == "hygen") {
+  if (policy == "vllm_v1" || policy == "fastserve" || policy == "llumnix" || policy == "conserve" ||
+      policy == "hygen") {
     EXPECT_GT(reached.preemptions, kSeeds);
   }
   if (policy == "dynamic_batch") {
