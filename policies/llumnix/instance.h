@@ -109,7 +109,7 @@ class PlaceBatcher final : public Batcher {
 };
 
 struct Instance {
-  Instance(DeviceId device, std::uint32_t block_tokens, DecodeMode mode, PlaceBatcher places)
+  Instance(DeviceId device, std::uint32_t block_tokens, DecodeMode mode, const PlaceBatcher& places)
       : waiting(block_tokens),
         batcher(places),
         engine(device, mode, VictimOrder::kLastAdmitted, &batcher, &waiting) {}
