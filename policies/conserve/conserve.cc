@@ -72,8 +72,8 @@ constexpr PolicyInfo kInfo = {
         "ConServe: offline work beside online work within a TBT target, steps cut at a layer for "
         "online arrivals, offline KV checkpointed to the host tier.",
     .source =
-        "Qiao et al., ConServe: Harvesting GPUs for Low-Latency and High-Throughput Large "
-        "Language Model Serving (arXiv:2410.01228); no public code found",
+        "Qiao et al., ConServe: Fine-Grained GPU Harvesting for LLM Online and Offline Co-Serving "
+        "(arXiv:2410.01228v2); no public code found",
     .one_shot = false,
     .decoder = true,
     .parameters = kParameters,

@@ -176,7 +176,7 @@ TEST(PolicyHygen, RegressionBeginsCarefullyAndThenFillsTheBudget) {
 }
 
 TEST(PolicyHygen, RegressionTellsDecodesFromPrompts) {
-  // Decodes cost 20 ns beside their tokens: with two of them 30 ns leave a prompt of 8 tokens.
+  // A prompt's token takes 1, a decode 10, a step 2 more.
   LinearFit<3> fit;
   for (int prefill = 0; prefill < 9; ++prefill) {
     for (int decodes = 0; decodes < 4; ++decodes) {
