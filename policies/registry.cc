@@ -9,14 +9,15 @@
 #include "policies/fifo/fifo.h"
 #include "policies/immediate/immediate.h"
 #include "policies/static_batch/static_batch.h"
+#include "policies/triton_dynamic/triton_dynamic.h"
 #include "policies/vllm_v1/vllm_v1.h"
 
 namespace schedtwin {
 
 std::span<const PolicyInfo* const> Policies() {
-  static const std::array<const PolicyInfo*, 8> kPolicies = {
-      &ClockworkInfo(), &ComposedInfo(),  &DynamicBatchInfo(), &FastServeInfo(),
-      &FifoInfo(),      &ImmediateInfo(), &StaticBatchInfo(),  &VllmV1Info()};
+  static const std::array<const PolicyInfo*, 9> kPolicies = {
+      &ClockworkInfo(), &ComposedInfo(),    &DynamicBatchInfo(),  &FastServeInfo(), &FifoInfo(),
+      &ImmediateInfo(), &StaticBatchInfo(), &TritonDynamicInfo(), &VllmV1Info()};
   return kPolicies;
 }
 
