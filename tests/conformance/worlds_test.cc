@@ -220,12 +220,12 @@ std::string NameOf(const testing::TestParamInfo<std::tuple<TestWorld, const char
          std::get<1>(info.param);
 }
 
-INSTANTIATE_TEST_SUITE_P(Worlds, EveryWorld,
-                         testing::Combine(testing::Values(TestWorld::kSim, TestWorld::kCpu),
-                                          testing::Values("clockwork", "composed", "fastserve",
-                                                          "fifo", "immediate", "dynamic_batch",
-                                                          "static_batch", "vllm_v1")),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    Worlds, EveryWorld,
+    testing::Combine(testing::Values(TestWorld::kSim, TestWorld::kCpu),
+                     testing::Values("clockwork", "composed", "fastserve", "fifo", "immediate",
+                                     "dynamic_batch", "static_batch", "triton_dynamic", "vllm_v1")),
+    NameOf);
 
 class AWorld : public testing::TestWithParam<TestWorld> {};
 

@@ -73,6 +73,18 @@ const Replayed kReplayed[] = {
      {{"max_batch_size", "5"}, {"reserve", "max_new_tokens"}, {"keep_padding", "false"}},
      false},
     {"StaticBatchOneShot", "static_batch", {{"max_batch_size", "3"}}, true},
+    {"TritonDynamic",
+     "triton_dynamic",
+     {{"preferred_batch_size", "2:3"}, {"max_batch_size", "6"}, {"max_queue_delay", "1us"}},
+     true},
+    {"TritonDynamicLimited",
+     "triton_dynamic",
+     {{"max_batch_size", "4"},
+      {"preserve_ordering", "true"},
+      {"max_queue_size", "6"},
+      {"rate_limit", "execution_count"},
+      {"instance_resources", "R=1"}},
+     true},
     {"VllmV1", "vllm_v1", {{"max_num_batched_tokens", "24"}, {"max_num_seqs", "8"}}, false},
 };
 
