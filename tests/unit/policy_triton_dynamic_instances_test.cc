@@ -97,20 +97,19 @@ TEST(PolicyTritonDynamicInstances, ResponsesWaitForThoseBeforeThem) {
 }
 
 // Cancels and faults cut steps, which Play does not compare: here n units take 100 + 2n.
-TwoWorlds PlayDisturbed(const Script& script) {
-  TwoWorlds run;
-  run.device = script.device;
-  run.devices = script.devices;
-  run.options = script.options;
+void PlayDisturbed(const Script& script, TwoWorlds* run) {
+  run->device = script.device;
+  run->devices = script.devices;
+  run->options = script.options;
   const auto make = [&] { return policy_testing::MakePolicy(script.policy, script.settings); };
-  EXPECT_EQ(run.Run(TestWorld::kSim, make, script.requests).result, RunResult::kFinished);
-  return run;
+  EXPECT_EQ(run->Run(TestWorld::kSim, make, script.requests).result, RunResult::kFinished);
 }
 
 TEST(PolicyTritonDynamicInstances, ResponsesDoNotWaitForAClientThatHasLeft) {
   Script script = LongAndShort("true");
   script.requests[0].leaves = Time::Nanos(110'000);
-  const TwoWorlds run = PlayDisturbed(script);
+  TwoWorlds run;
+  PlayDisturbed(script, &run);
   EXPECT_EQ(run.recorder.Find(0)->reason, EndReason::kCancelled);
   EXPECT_EQ(run.recorder.Find(1)->end, Time::Nanos(110'000)) << "ready at 102";
 }
@@ -176,7 +175,8 @@ TEST(PolicyTritonDynamicInstances, BatchOfAFailedInstanceIsTakenByAnotherOne) {
     SCOPED_TRACE(limit);
     Script script = Triton({{"max_batch_size", "4"}, {"rate_limit", limit}}, Burst(0, 4), 2);
     script.options.faults = kFault;
-    const TwoWorlds run = PlayDisturbed(script);
+    TwoWorlds run;
+    PlayDisturbed(script, &run);
     for (std::uint32_t id = 0; id < 4; ++id) {
       EXPECT_EQ(run.recorder.Find(id)->reason, EndReason::kCompleted);
       EXPECT_EQ(run.recorder.Find(id)->end, Time::Nanos(138'000));
@@ -189,7 +189,8 @@ TEST(PolicyTritonDynamicInstances, RequestsThatComeWhileNoInstanceIsUpAreServedA
     SCOPED_TRACE(limit);
     Script script = Triton({{"max_batch_size", "4"}, {"rate_limit", limit}}, {At(50), At(60)});
     script.options.faults = kFault;
-    const TwoWorlds run = PlayDisturbed(script);
+    TwoWorlds run;
+    PlayDisturbed(script, &run);
     EXPECT_EQ(run.recorder.Find(0)->end, Time::Nanos(1'104'000));
     EXPECT_EQ(run.recorder.Find(1)->end, Time::Nanos(1'104'000));
   }
