@@ -12,16 +12,18 @@
 #include "policies/immediate/immediate.h"
 #include "policies/llumnix/llumnix.h"
 #include "policies/static_batch/static_batch.h"
+#include "policies/triton_dynamic/triton_dynamic.h"
 #include "policies/vllm_v1/vllm_v1.h"
 #include "policies/vtc/vtc.h"
 
 namespace schedtwin {
 
 std::span<const PolicyInfo* const> Policies() {
-  static const std::array<const PolicyInfo*, 12> kPolicies = {
-      &ClockworkInfo(), &ComposedInfo(),    &ConserveInfo(), &DynamicBatchInfo(),
-      &FastServeInfo(), &FifoInfo(),        &HygenInfo(),    &ImmediateInfo(),
-      &LlumnixInfo(),   &StaticBatchInfo(), &VllmV1Info(),   &VtcInfo()};
+  static const std::array<const PolicyInfo*, 13> kPolicies = {
+      &ClockworkInfo(), &ComposedInfo(),    &ConserveInfo(),      &DynamicBatchInfo(),
+      &FastServeInfo(), &FifoInfo(),        &HygenInfo(),         &ImmediateInfo(),
+      &LlumnixInfo(),   &StaticBatchInfo(), &TritonDynamicInfo(), &VllmV1Info(),
+      &VtcInfo()};
   return kPolicies;
 }
 

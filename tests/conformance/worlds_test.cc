@@ -223,13 +223,13 @@ std::string NameOf(const testing::TestParamInfo<std::tuple<TestWorld, const char
          std::get<1>(info.param);
 }
 
-INSTANTIATE_TEST_SUITE_P(Worlds, EveryWorld,
-                         testing::Combine(testing::Values(TestWorld::kSim, TestWorld::kCpu),
-                                          testing::Values("clockwork", "composed", "conserve",
-                                                          "dynamic_batch", "fastserve", "fifo",
-                                                          "hygen", "immediate", "llumnix",
-                                                          "static_batch", "vllm_v1", "vtc")),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    Worlds, EveryWorld,
+    testing::Combine(testing::Values(TestWorld::kSim, TestWorld::kCpu),
+                     testing::Values("clockwork", "composed", "conserve", "dynamic_batch",
+                                     "fastserve", "fifo", "hygen", "immediate", "llumnix",
+                                     "static_batch", "triton_dynamic", "vllm_v1", "vtc")),
+    NameOf);
 
 class AWorld : public testing::TestWithParam<TestWorld> {};
 
