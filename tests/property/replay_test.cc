@@ -83,7 +83,8 @@ const Replayed kReplayed[] = {
       {"preserve_ordering", "true"},
       {"max_queue_size", "6"},
       {"rate_limit", "execution_count"},
-      {"instance_resources", "R=1"}},
+      {"instance_resources", "R=1"},
+      {"resource_supply", "R=2"}},
      true},
     {"VllmV1", "vllm_v1", {{"max_num_batched_tokens", "24"}, {"max_num_seqs", "8"}}, false},
 };
