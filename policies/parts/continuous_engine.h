@@ -155,6 +155,7 @@ class ContinuousEngine {
     // Behind a prompt that is not done nobody is admitted.
     while (!waiting_->empty() && !partial_.valid() && batcher_->Admits(*step)) {
       const RequestId request = waiting_->Head(context);
+      if (!waiting_->MayJoin(context, running_)) return;
       const std::uint32_t known = context.request(request).next_tokens();
       Cache& cache = context.cache(device_);
       const std::uint32_t hit = cache.HitTokens(request);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "policies/api/context.h"
 #include "policies/parts/request_queue.h"
@@ -19,6 +20,12 @@ class EngineQueue {
   virtual bool empty() const = 0;
   /// Whom to admit next; the same one until somebody is put in or taken out. REQUIRES: !empty().
   virtual RequestId Head(const Context& context) = 0;
+  /// True if the head may join those who run there, as far as the queue is concerned; if not,
+  /// nobody behind it is asked. REQUIRES: !empty().
+  virtual bool MayJoin(const Context& context, std::span<const RequestId> running) {
+    (void)context, (void)running;
+    return true;
+  }
   /// Takes the head out: it was admitted. REQUIRES: !empty().
   virtual void PopHead(const Context& context) = 0;
   /// Takes back one that was preempted, or that a failed device has lost. Of several that are lost
@@ -26,8 +33,8 @@ class EngineQueue {
   virtual void PutBack(const Context& context, RequestId request) = 0;
   /// Takes out one that is over or goes elsewhere; false if it is not here.
   virtual bool Remove(const Context& context, RequestId request) = 0;
-  /// True if the head may be another after any step, though nobody comes or goes: a plan of many
-  /// steps must not pass over that.
+  /// True if after any step the head may be another, or may join, though nobody comes or goes: a
+  /// plan of many steps must not pass over that.
   virtual bool HeadMayChange() const { return false; }
 };
 

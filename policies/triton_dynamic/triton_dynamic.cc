@@ -351,8 +351,16 @@ bool TritonDynamic::LaunchGrants(Context& context) {
 
 void TritonDynamic::Launch(Context& context, std::uint32_t device, PayloadId payload) {
   if (payload == open_) open_ = kNoPayload;
-  busy_[device] = true;
-  context.actions().Launch({.device = {device}, .entries = payloads_[payload].entries});
+  const std::vector<Entry>& entries = payloads_[payload].entries;
+  busy_[device] = context.actions().Launch({.device = {device}, .entries = entries}).ok();
+  if (!busy_[device]) {
+    // Nothing would ever run them: they are for another model than this instance's, or too large.
+    for (const Entry& entry : entries) {
+      order_.Remove(context, entry.request);
+      context.actions().Finish(entry.request, EndReason::kRejected);
+    }
+    if (settings_.rate_limit) limiter_.Release(device, &grants_);
+  }
   payloads_.Free(payload);
   // A slot that was to be told of is taken.
   if (woken_) SetTimer(context, context.now() + kShortestWait);

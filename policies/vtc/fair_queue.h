@@ -8,18 +8,32 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "policies/parts/engine_queue.h"
 #include "policies/parts/request_queue.h"
 #include "policies/vtc/counters.h"
+#include "policies/vtc/peak_memory.h"
 
 namespace schedtwin::vtc {
+
+/// What the released code does otherwise than the paper, beside the lift.
+struct Form {
+  bool released = false;
+  std::uint64_t max_total_tokens = 0;  ///< of its peak; 0: the device's KV
+};
 
 class FairQueue final : public EngineQueue {
  public:
   /// The counters outlive this.
-  explicit FairQueue(Counters* counters) : counters_(counters) {}
+  FairQueue(DeviceId device, const Form& form, Counters* counters)
+      : device_(device), form_(form), counters_(counters) {}
+
+  /// True if the device could run it were it alone there.
+  bool CouldEverJoin(const Context& context, RequestId request) {
+    return !form_.released || peak_.Fits(context, {}, request, Limit(context));
+  }
 
   void Add(const Context& context, RequestId request) {
     const std::size_t client = counters_->ClientOf(context.request(request).tenant());
@@ -45,6 +59,9 @@ class FairQueue final : public EngineQueue {
 
   bool empty() const override { return clients_waiting() == 0; }
   RequestId Head(const Context&) override { return queues_[Next()].front(); }
+  bool MayJoin(const Context& context, std::span<const RequestId> running) override {
+    return !form_.released || peak_.Fits(context, running, Head(context), Limit(context));
+  }
   void PopHead(const Context& context) override {
     const std::size_t client = Next();
     const RequestId request = queues_[client].front();
@@ -57,7 +74,8 @@ class FairQueue final : public EngineQueue {
       return;
     }
     counters_->ChargeInput(client, context.request(request).prompt_tokens());
-    running_.push_back({request, client, 0});
+    // The released code charges for decodes; the first token is made by the prompt.
+    running_.push_back({request, client, form_.released ? 1u : 0u});
   }
   void PutBack(const Context& context, RequestId request) override {
     const auto at = Find(&running_, request);
@@ -74,8 +92,9 @@ class FairQueue final : public EngineQueue {
     std::erase_if(put_back_, [&](const Admitted& one) { return one.request == request; });
     return true;
   }
-  /// While one client waits its turn does not end; with more it may end at any token.
-  bool HeadMayChange() const override { return clients_waiting() > 1; }
+  /// While one client waits its turn does not end; with more it may end at any token, and at each
+  /// the peak may be another.
+  bool HeadMayChange() const override { return clients_waiting() > (form_.released ? 0u : 1u); }
 
  private:
   struct Admitted {
@@ -94,6 +113,7 @@ class FairQueue final : public EngineQueue {
   }
   void ChargeOne(const Context& context, Admitted* one) {
     const std::uint32_t made = context.request(one->request).output_tokens();
+    if (made <= one->charged_tokens) return;
     counters_->ChargeOutput(one->client, made - one->charged_tokens);
     one->charged_tokens = made;
   }
@@ -107,6 +127,16 @@ class FairQueue final : public EngineQueue {
     return next;
   }
 
+  std::uint64_t Limit(const Context& context) const {
+    const DeviceView& device = context.device(device_);
+    if (form_.max_total_tokens > 0) return form_.max_total_tokens;
+    if (device.total_blocks == 0) return PeakMemory::kNoLimit;
+    return std::uint64_t{device.total_blocks} * device.block_tokens;
+  }
+
+  DeviceId device_;
+  Form form_;
+  PeakMemory peak_;
   Counters* counters_;
   std::vector<RequestQueue> queues_;  ///< by client
   std::vector<Admitted> running_;

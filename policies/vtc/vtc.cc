@@ -10,12 +10,13 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kForms = {"paper", "released"};
 
-constexpr std::array<ParameterSpec, 8> kParameters = {{
+constexpr std::array<ParameterSpec, 9> kParameters = {{
     {.name = "form",
      .type = ParameterType::kChoice,
      .default_text = "paper",
-     .meaning = "paper: who comes while nobody waits is lifted to the last client that left the "
-                "queue; released: it is not lifted then",
+     .meaning =
+         "as in the paper, or as in the released code: lift where nobody waits, first token, "
+         "admission by peak memory",
      .choices = kForms},
     {.name = "input_weight",
      .default_text = "1",
@@ -45,6 +46,12 @@ constexpr std::array<ParameterSpec, 8> kParameters = {{
      .max = 1'000'000,
      .unit = "tokens",
      .meaning = "prompt tokens that one step computes, at most; a longer prompt comes alone"},
+    {.name = "max_total_tokens",
+     .default_text = "0",
+     .min = 0,
+     .max = 1'000'000'000,
+     .unit = "tokens",
+     .meaning = "what the peak of a batch has to stay below (form released); 0: the device's KV"},
     kStandingSetParameter,
     kPlanStepsParameter,
 }};
@@ -78,7 +85,9 @@ const PolicyInfo& VtcInfo() { return kInfo; }
 
 Vtc::Vtc(const Parameters& parameters)
     : mode_(parameters),
-      counters_(PricesOf(parameters), parameters.choice("form") == "paper"),
+      form_{.released = parameters.choice("form") == "released",
+            .max_total_tokens = static_cast<std::uint64_t>(parameters.integer("max_total_tokens"))},
+      counters_(PricesOf(parameters), !form_.released),
       batcher_(static_cast<std::uint32_t>(parameters.integer("max_num_seqs")),
                static_cast<std::uint32_t>(parameters.integer("max_num_batched_tokens"))) {}
 
@@ -94,6 +103,10 @@ void Vtc::ChargeOutput(const Context& context) {
 
 void Vtc::OnArrival(Context& context, RequestId request) {
   const DeviceId device = router_.Next(context);
+  if (!engine(device).waiting.CouldEverJoin(context, request)) {
+    context.actions().Finish(request, EndReason::kRejected);
+    return;
+  }
   context.actions().Route(request, device);
   ChargeOutput(context);  // a newcomer is lifted to what the others have been served until now
   Engine& to = engine(device);

@@ -33,7 +33,7 @@ class Vtc final : public Policy {
  private:
   struct Engine {
     Engine(Vtc* policy, DeviceId device)
-        : waiting(&policy->counters_),
+        : waiting(device, policy->form_, &policy->counters_),
           batching(device, policy->mode_, VictimOrder::kLastAdmitted, &policy->batcher_, &waiting) {
     }
 
@@ -46,6 +46,7 @@ class Vtc final : public Policy {
   void ChargeOutput(const Context& context);
 
   DecodeMode mode_;
+  vtc::Form form_;
   vtc::Counters counters_;
   vtc::PromptBatcher batcher_;
   RoundRobin router_;

@@ -130,10 +130,8 @@ const Variant kVariants[] = {
      true},
     {"VllmV1FewSeqs", "vllm_v1", {{"max_num_seqs", "6"}, {"max_num_batched_tokens", "512"}}, true},
     {"Vtc", "vtc", {}, true},
-    {"VtcReleasedSmallBudget",
-     "vtc",
-     {{"form", "released"}, {"max_num_batched_tokens", "24"}, {"max_num_seqs", "6"}},
-     true},
+    {"VtcFewSeqs", "vtc", {{"max_num_batched_tokens", "24"}, {"max_num_seqs", "6"}}, true},
+    {"VtcReleased", "vtc", {{"form", "released"}, {"weights", "1:2"}}, false},
 };
 
 /// Traffic and the devices it meets.

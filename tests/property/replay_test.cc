@@ -134,6 +134,7 @@ const Replayed kReplayed[] = {
       {"long_prefill_token_threshold", "7"}},
      false},
     {"Vtc", "vtc", {{"weights", "1:2"}, {"max_num_seqs", "4"}}, false},
+    {"VtcReleased", "vtc", {{"form", "released"}}, false},
 };
 
 std::vector<RequestSpec> RequestsOf(std::uint64_t seed, bool one_shot) {

@@ -141,15 +141,22 @@ TEST(PolicyTritonDynamicQueues, LevelsHavePoliciesOfTheirOwn) {
   EXPECT_EQ(played.requests[4].reason, EndReason::kRejected);
 }
 
-TEST(PolicyTritonDynamicQueues, RejectedArrivalsStayInTheCountThatWakesTheBatcher) {
-  // One is queued and waits for a second; the two that are turned away make up the units for which
-  // the batcher is woken, but it only waits on: the schedule is the same in both variants.
-  for (const char* variant : {"bug_compatible", "fixed"}) {
-    const Settings settings = {{"preferred_batch_size", "2"},
-                               {"max_queue_delay", "50us"},
-                               {"max_queue_size", "1"},
-                               {"variant", variant}};
-    EXPECT_THAT(Batches(Triton(settings, {At(0), At(1), At(2)})), ElementsAre("50 x1"));
+TEST(PolicyTritonDynamicQueues, WhatNoInstanceCanRunIsRejectedAndTheRestGoesOn) {
+  // The device has room for the first of two models: a launch for the second is refused.
+  const ModelInfo models[] = {{"a", 1}, {"b", 1}};
+  for (const char* ordered : {"false", "true"}) {
+    for (const char* limit : {"off", "execution_count"}) {
+      policy_testing::Script script =
+          Triton({{"preserve_ordering", ordered}, {"rate_limit", limit}}, {At(0), At(10), At(300)});
+      script.requests[1].model = {1};
+      script.options.models = models;
+      script.device.weights_bytes = 1;
+      const policy_testing::Played played = policy_testing::Play(script);
+      EXPECT_EQ(played.summary.result, RunResult::kFinished) << played.summary.detail;
+      EXPECT_EQ(played.requests[0].reason, EndReason::kCompleted);
+      EXPECT_EQ(played.requests[1].reason, EndReason::kRejected);
+      EXPECT_EQ(played.requests[2].reason, EndReason::kCompleted);
+    }
   }
 }
 

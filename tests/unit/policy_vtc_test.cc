@@ -31,6 +31,7 @@ constexpr std::uint64_t kOne = vtc::Counters::kOne;
 RequestSpec Of(std::uint32_t tenant, std::int64_t at, std::uint32_t prompt, std::uint32_t output) {
   RequestSpec request = Tokens(at, prompt, output);
   request.tenant = tenant;
+  request.max_new_tokens = output;
   return request;
 }
 
@@ -192,6 +193,54 @@ TEST_P(PolicyVtc, PreemptedPromptIsPaidForOnce) {
   EXPECT_EQ(played.summary.preemptions, 1u);
   EXPECT_EQ(played.summary.ended[0], 4u);
   EXPECT_THAT(Order(played), ElementsAre(0, 1, 3, 2));
+}
+
+// ---- The released code ----
+
+TEST_P(PolicyVtc, ReleasedAdmitsBelowThePeakOnly) {
+  // Two requests that both make 6: at once 5 * 2 + 10 = 20 tokens, a token later 4 * 2 + 10 = 18,
+  // and then 3 * 2 + 11 = 17.
+  const auto steps = [&](const char* limit) {
+    return Play(Engine({{"max_num_seqs", "8"}, {"form", "released"}, {"max_total_tokens", limit}},
+                       {Of(0, 0, 4, 6), Of(1, 0, 4, 6)}))
+        .steps;
+  };
+  EXPECT_EQ(steps("21")[0], "0-8 P0:4 P1:4");
+  EXPECT_EQ(steps("20")[1], "4-9 D0 P1:4");
+  EXPECT_EQ(steps("18")[1], "4-5 D0");
+  EXPECT_EQ(steps("18")[2], "5-10 D0 P1:4");
+}
+
+TEST_P(PolicyVtc, ReleasedRejectsWhatCouldNeverRun) {
+  const Played played = Play(
+      Engine({{"form", "released"}, {"max_total_tokens", "10"}}, {Of(0, 0, 4, 6), Of(0, 0, 4, 5)}));
+  EXPECT_EQ(played.summary.result, RunResult::kFinished);
+  EXPECT_EQ(played.requests[0].reason, EndReason::kRejected) << "4 + 6 is not below 10";
+  EXPECT_EQ(played.requests[1].reason, EndReason::kCompleted);
+}
+
+TEST_P(PolicyVtc, ReleasedNeverPreemptsWhereThePaperDoes) {
+  const std::vector<RequestSpec> requests = {Of(0, 0, 8, 8), Of(1, 0, 8, 8), Of(0, 1, 8, 8)};
+  const auto preemptions = [&](const char* form) {
+    return Play(Engine({{"max_num_seqs", "8"}, {"form", form}}, requests, 6)).summary.preemptions;
+  };
+  EXPECT_GT(preemptions("paper"), 0u);
+  EXPECT_EQ(preemptions("released"), 0u);
+}
+
+TEST_P(PolicyVtc, ReleasedTakesNothingForTheFirstToken) {
+  // One client has had 4 and one token, the other 5: 6 against 0 in the paper when request 1 is
+  // due, then 6 against 5 + 2 = 7. Released: 4 against 0, then 4 against 5, then 8 against 5.
+  const std::vector<RequestSpec> requests = {Of(0, 0, 4, 1), Of(1, 0, 5, 1), Of(0, 0, 4, 1),
+                                             Of(1, 0, 1, 1), Of(0, 0, 1, 1), Of(1, 0, 1, 1)};
+  EXPECT_THAT(Order(Play(Engine({}, requests))), ElementsAre(0, 1, 2, 3, 5, 4));
+  EXPECT_THAT(Order(Play(Engine({{"form", "released"}}, requests))), ElementsAre(0, 1, 2, 3, 5, 4));
+  // With dear tokens the paper charges the short one as much as the long one.
+  const std::vector<RequestSpec> many = {Of(0, 0, 1, 1), Of(1, 0, 9, 1), Of(0, 0, 1, 1),
+                                         Of(0, 0, 1, 1), Of(1, 0, 9, 1)};
+  EXPECT_THAT(Order(Play(Engine({{"output_weight", "100"}}, many))), ElementsAre(0, 1, 2, 4, 3));
+  EXPECT_THAT(Order(Play(Engine({{"output_weight", "100"}, {"form", "released"}}, many))),
+              ElementsAre(0, 1, 2, 3, 4));
 }
 
 TEST_P(PolicyVtc, CountersAreOfAllDevicesTogether) {
