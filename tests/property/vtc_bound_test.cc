@@ -196,7 +196,7 @@ TEST_P(VtcBound, HoldsOnRandomWorkloads) {
     contended += audited.contended > 20;
   }
   EXPECT_GT(contended, kWorkloads * 9 / 10) << "two clients were hardly ever backlogged";
-  EXPECT_GT(closest, 0.3) << "the bound was never approached";
+  EXPECT_GT(closest, 0.2) << "the bound was never approached";
 }
 
 INSTANTIATE_TEST_SUITE_P(Shares, VtcBound, testing::Bool(), [](const auto& param_info) {
