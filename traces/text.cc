@@ -81,6 +81,21 @@ std::string_view TextReader::Head() {
   return {next_, std::min(static_cast<std::size_t>(end_ - next_), kHeadBytes)};
 }
 
+bool TextReader::NextUnlessBlank(std::string_view expected, std::string_view* line,
+                                 absl::Status* status) {
+  if (!Next(line)) return false;
+  if (!line->empty()) return true;
+  const std::uint64_t blank = number();
+  while (Next(line)) {
+    if (line->empty()) continue;
+    *status =
+        LineError(path_, blank,
+                  "found an empty line; expected " + std::string(expected) + "; remove the line");
+    break;
+  }
+  return false;
+}
+
 void TextReader::Take(std::string_view block) {
   XXH64_update(&input_->hash, block.data(), block.size());
   bytes_ += block.size();

@@ -58,6 +58,10 @@ class TextReader {
     return true;
   }
 
+  /// As Next, but empty lines may only end the text: one before others is an error of `*status`
+  /// that says what was `expected`.
+  bool NextUnlessBlank(std::string_view expected, std::string_view* line, absl::Status* status);
+
   /// Number of the line last given, from 1.
   std::uint64_t number() const { return number_; }
   const std::string& path() const { return path_; }

@@ -31,9 +31,7 @@ absl::Status Read(TextReader* text, const ReadOptions&, TraceBuilder* out) {
   while (table.Next()) {
     TraceRow row;
     ExactTime at;
-    if (!ParseTime(table.field(0), 9, &at)) {
-      return table.Mistake(0, "; expected seconds, such as '5' or '19440110.0'; mend the row");
-    }
+    if (const absl::Status read = ReadSeconds(table, 0, &at); !read.ok()) return read;
     row.arrival_ns = at.ns;
     if (const absl::Status read = ReadLengths(table, 2, 3, &row); !read.ok()) return read;
     if (row.prompt_tokens == 0) {

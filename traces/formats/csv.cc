@@ -57,6 +57,7 @@ absl::Status CsvTable::Open(std::string_view format,
   text_->Next(&line_);
   if (!SplitCsv(line_, &fields_, &unquoted_)) Fail("found a quote that is not closed");
   names_.assign(fields_.begin(), fields_.end());
+  columns_ = std::to_string(names_.size()) + " columns";
   for (const std::string_view column : columns) {
     std::size_t at = 0;
     if (status_.ok() && !Find(column, &at)) {
@@ -81,18 +82,7 @@ bool CsvTable::Fail(std::string_view message) {
 }
 
 bool CsvTable::Next() {
-  if (!text_->Next(&line_)) return false;
-  if (line_.empty()) {
-    const std::uint64_t blank = text_->number();
-    while (text_->Next(&line_)) {
-      if (line_.empty()) continue;
-      status_ = LineError(text_->path(), blank,
-                          "found an empty line; expected " + std::to_string(names_.size()) +
-                              " columns; remove the line");
-      break;
-    }
-    return false;
-  }
+  if (!text_->NextUnlessBlank(columns_, &line_, &status_)) return false;
   if (!SplitCsv(line_, &fields_, &unquoted_)) {
     return Fail("found a quote that is not closed, or text behind one, in " + Quoted(line_) +
                 "; mend or remove the row");

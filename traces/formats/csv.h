@@ -52,6 +52,7 @@ class CsvTable {
   TextReader* text_;
   std::string_view line_;
   std::vector<std::string> names_;   ///< of the header
+  std::string columns_;              ///< how many, in words
   std::vector<std::size_t> places_;  ///< by column: index of the field
   std::vector<std::string_view> fields_;
   std::string unquoted_;

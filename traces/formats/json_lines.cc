@@ -115,17 +115,7 @@ JsonLines::~JsonLines() = default;
 
 bool JsonLines::Next() {
   std::string_view line;
-  if (!text_->Next(&line)) return false;
-  if (line.empty()) {
-    const std::uint64_t blank = text_->number();
-    while (text_->Next(&line) && line.empty()) {
-    }
-    if (!line.empty()) {
-      status_ = LineError(text_->path(), blank,
-                          "found an empty line; expected a JSON object; remove the line");
-    }
-    return false;
-  }
+  if (!text_->NextUnlessBlank("a JSON object", &line, &status_)) return false;
   object_->size = object_->depth = 0;
   object_->mistake.clear();
   if (nlohmann::json::sax_parse(line.begin(), line.end(), object_.get())) return true;

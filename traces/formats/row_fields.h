@@ -49,6 +49,11 @@ inline absl::Status ReadTime(const JsonLines& lines, std::string_view key, int u
   return lines.Mistake(key, "; expected " + std::string(unit) + " from 0 up; mend the line");
 }
 
+inline absl::Status ReadSeconds(const CsvTable& table, std::size_t column, ExactTime* out) {
+  if (ParseTime(table.field(column), 9, out)) return absl::OkStatus();
+  return table.Mistake(column, "; expected seconds, such as '5' or '4.314579'; mend the row");
+}
+
 /// The numbers of a prompt's blocks, as many as it has.
 inline absl::Status ReadBlocks(const JsonLines& lines, const HashedBlocks& blocks,
                                std::uint32_t prompt_tokens, std::span<const std::uint64_t>* out) {

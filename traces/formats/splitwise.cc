@@ -31,9 +31,7 @@ absl::Status Read(TextReader* text, const ReadOptions&, TraceBuilder* out) {
   while (table.Next()) {
     TraceRow row;
     ExactTime at;
-    if (!ParseTime(table.field(3), 9, &at)) {
-      return table.Mistake(3, "; expected seconds, such as '3' or '3.25'; mend the row");
-    }
+    if (const absl::Status read = ReadSeconds(table, 3, &at); !read.ok()) return read;
     row.arrival_ns = at.ns;
     std::uint64_t id = 0, batch = 0;
     absl::Status status = table.Whole(0, kMost, &id);

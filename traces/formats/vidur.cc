@@ -24,9 +24,7 @@ absl::Status Read(TextReader* text, const ReadOptions&, TraceBuilder* out) {
   while (table.Next()) {
     TraceRow row;
     ExactTime at;
-    if (!ParseTime(table.field(0), 9, &at)) {
-      return table.Mistake(0, "; expected seconds, such as '4.314579'; mend the row");
-    }
+    if (const absl::Status read = ReadSeconds(table, 0, &at); !read.ok()) return read;
     row.arrival_ns = at.ns;
     if (const absl::Status read = ReadLengths(table, 1, 2, &row); !read.ok()) return read;
     if (!CountLengths(row, out)) continue;
