@@ -69,17 +69,25 @@ void Composed::SendOn(Context& context, DeviceId from) {
     const RequestId request = waiting.Head(context);
     waiting.PopHead(context);
     parts_.router->OnEnd(context, request, from);
-    const DeviceId device = parts_.router->Pick(context, request);
-    Send(context, request, device.valid() ? device : kNeverRemoved);
+    const DeviceId picked = parts_.router->Pick(context, request);
+    const DeviceId device = picked.valid() ? picked : kNeverRemoved;
+    Send(context, request, device);
     // Its prompt is not told of twice, though it is computed again.
     if (context.request(request).output_tokens() > 0) {
-      parts_.router->OnPrefilled(context, request, context.request(request).device());
+      parts_.router->OnPrefilled(context, request, device);
     }
   }
 }
 
+DeviceId Composed::HomeOf(const Context& context, RequestId request) const {
+  for (const auto& engine : engines_) {
+    if (engine->waiting.Contains(request)) return engine->batching.device();
+  }
+  return context.request(request).device();
+}
+
 void Composed::OnCancel(Context& context, RequestId request, CancelBy) {
-  const DeviceId device = context.request(request).device();
+  const DeviceId device = HomeOf(context, request);
   parts_.router->OnEnd(context, request, device);
   --outstanding_;
   engine(device).batching.Remove(context, request);

@@ -46,6 +46,8 @@ class Composed final : public Policy {
   void Send(Context& context, RequestId request, DeviceId device);
   /// All that wait for a device that is to go are sent to others.
   void SendOn(Context& context, DeviceId from);
+  /// Where it waits or runs: one that waits for a device that is down is bound to none.
+  DeviceId HomeOf(const Context& context, RequestId request) const;
   void OnEnd(Context& context, RequestId request, DeviceId device);
   void ArmScaler(Context& context);
 

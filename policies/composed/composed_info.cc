@@ -11,6 +11,7 @@
 #include "policies/composed/continuous_batcher.h"
 #include "policies/composed/static_batcher.h"
 #include "policies/parts/bounded_queue.h"
+#include "policies/parts/common_parameters.h"
 #include "policies/parts/dynamo_kv.h"
 #include "policies/parts/dynamo_kv_2025.h"
 #include "policies/parts/early_rejection.h"
@@ -54,10 +55,6 @@ std::unique_ptr<Part> Make(const std::array<Choice<Part>, kCount>& choices,
 template <class Part, class Base>
 std::unique_ptr<Base> MakeOf(const Parameters&) {
   return std::make_unique<Part>();
-}
-
-std::uint32_t Integer(const Parameters& parameters, std::string_view name) {
-  return static_cast<std::uint32_t>(parameters.integer(name));
 }
 
 constexpr std::array<Choice<Router>, 8> kRouters = {{
@@ -105,12 +102,13 @@ constexpr std::array<Choice<Admission>, 4> kAdmissions = {{
 constexpr std::array<Choice<Batcher>, 2> kBatchers = {{
     {"continuous",
      [](const Parameters& parameters) -> std::unique_ptr<Batcher> {
-       return std::make_unique<ContinuousBatcher>(Integer(parameters, "max_num_seqs"),
-                                                  Integer(parameters, "max_num_batched_tokens"));
+       return std::make_unique<ContinuousBatcher>(
+           SmallInteger(parameters, "max_num_seqs"),
+           SmallInteger(parameters, "max_num_batched_tokens"));
      }},
     {"static",
      [](const Parameters& parameters) -> std::unique_ptr<Batcher> {
-       return std::make_unique<StaticBatcher>(Integer(parameters, "max_num_seqs"));
+       return std::make_unique<StaticBatcher>(SmallInteger(parameters, "max_num_seqs"));
      }},
 }};
 
@@ -120,7 +118,7 @@ constexpr std::array<Choice<Scaler>, 2> kScalers = {{
      [](const Parameters& parameters) -> std::unique_ptr<Scaler> {
        const HpaScaler::Options options = {
            .target = parameters.number("scaler_target"),
-           .min_replicas = Integer(parameters, "min_devices"),
+           .min_replicas = SmallInteger(parameters, "min_devices"),
            .max_replicas = std::numeric_limits<std::uint32_t>::max(),
            .down_window = parameters.duration("scale_down_window")};
        return std::make_unique<HpaOutstanding>(options,
@@ -156,12 +154,7 @@ constexpr std::array<ParameterSpec, 26> kParameters = {{
      .default_text = "last_admitted",
      .meaning = "who is preempted when memory is short",
      .choices = kVictimOrderNames},
-    {.name = "max_num_seqs",
-     .default_text = "128",
-     .min = 1,
-     .max = 1'000'000,
-     .unit = "requests",
-     .meaning = "requests running at once on a device, at most"},
+    kMaxNumSeqsParameter,
     {.name = "max_num_batched_tokens",
      .default_text = "2048",
      .min = 1,

@@ -5,6 +5,8 @@
 #include <memory>
 #include <optional>
 
+#include "policies/parts/common_parameters.h"
+
 namespace schedtwin {
 namespace {
 
@@ -81,18 +83,14 @@ constexpr PolicyInfo kInfo = {
       return std::make_unique<Conserve>(parameters);
     }};
 
-std::uint32_t Small(const Parameters& parameters, std::string_view name) {
-  return static_cast<std::uint32_t>(parameters.integer(name));
-}
-
 HybridRules RulesOf(const Parameters& parameters) {
   const bool sized = parameters.flag("token_sizing");
-  return {.max_tokens = Small(parameters, "max_num_batched_tokens"),
-          .max_requests = Small(parameters, "max_num_seqs"),
+  return {.max_tokens = SmallInteger(parameters, "max_num_batched_tokens"),
+          .max_requests = SmallInteger(parameters, "max_num_seqs"),
           .beside_online = sized ? std::optional(parameters.duration("tbt_target")) : std::nullopt,
           .offline_only = std::nullopt,
           .best_throughput = sized,
-          .fallback_tokens = Small(parameters, "fallback_tokens")};
+          .fallback_tokens = SmallInteger(parameters, "fallback_tokens")};
 }
 
 /// T(P, C): tokens computed now, and what they and the decodes attend to.
@@ -106,12 +104,12 @@ StepPredictor::Fit::Features FeaturesOf(const StepSums& sums) {
 const PolicyInfo& ConserveInfo() { return kInfo; }
 
 Conserve::Conserve(const Parameters& parameters)
-    : offline_class_(Small(parameters, "offline_class")),
+    : offline_class_(SmallInteger(parameters, "offline_class")),
       ttft_target_(parameters.duration("ttft_target")),
       layer_abort_(parameters.flag("layer_abort")),
       kv_mode_(OfflineKvModeOf(parameters.choice("offline_kv"))),
       rules_(RulesOf(parameters)),
-      predictor_(/*asks_profile=*/true, FeaturesOf, Small(parameters, "fit_steps")) {}
+      predictor_(/*asks_profile=*/true, FeaturesOf, SmallInteger(parameters, "fit_steps")) {}
 
 void Conserve::OnStart(Context& context) {
   for (const DeviceView& device : context.devices()) {

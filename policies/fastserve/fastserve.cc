@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "policies/parts/common_parameters.h"
+
 namespace schedtwin {
 namespace {
 
@@ -98,25 +100,21 @@ constexpr PolicyInfo kInfo = {
     },
     .check = Check};
 
-std::uint32_t Small(const Parameters& parameters, std::string_view name) {
-  return static_cast<std::uint32_t>(parameters.integer(name));
-}
-
 }  // namespace
 
 const PolicyInfo& FastServeInfo() { return kInfo; }
 
 FastServe::FastServe(const Parameters& parameters)
-    : max_batch_size_(Small(parameters, "max_batch_size")),
-      max_tokens_per_batch_(Small(parameters, "max_tokens_per_batch")),
+    : max_batch_size_(SmallInteger(parameters, "max_batch_size")),
+      max_tokens_per_batch_(SmallInteger(parameters, "max_tokens_per_batch")),
       base_quantum_(parameters.duration("base_quantum")),
       quantum_growth_(parameters.integer("quantum_growth")),
       skip_join_(parameters.flag("skip_join")),
       prefill_time_per_token_(parameters.duration("prefill_time_per_token")),
       swap_(parameters.choice("preempt") == "swap"),
       proactive_(parameters.flag("proactive")),
-      min_free_blocks_(Small(parameters, "min_free_blocks")),
-      min_free_host_percent_(Small(parameters, "min_free_host_percent")),
+      min_free_blocks_(SmallInteger(parameters, "min_free_blocks")),
+      min_free_host_percent_(SmallInteger(parameters, "min_free_host_percent")),
       starvation_period_(static_cast<std::uint64_t>(parameters.integer("starvation_period"))),
       starvation_idle_(parameters.duration("starvation_idle")) {}
 

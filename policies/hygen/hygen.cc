@@ -4,6 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "policies/parts/common_parameters.h"
+
 namespace schedtwin {
 namespace {
 
@@ -100,17 +102,13 @@ constexpr PolicyInfo kInfo = {
     },
     .check = Check};
 
-std::uint32_t Small(const Parameters& parameters, std::string_view name) {
-  return static_cast<std::uint32_t>(parameters.integer(name));
-}
-
 HybridRules RulesOf(const Parameters& parameters) {
-  return {.max_tokens = Small(parameters, "max_num_batched_tokens"),
-          .max_requests = Small(parameters, "max_num_seqs"),
+  return {.max_tokens = SmallInteger(parameters, "max_num_batched_tokens"),
+          .max_requests = SmallInteger(parameters, "max_num_seqs"),
           .beside_online = parameters.duration("step_budget"),
           .offline_only = parameters.duration("step_budget"),
           .best_throughput = false,
-          .fallback_tokens = Small(parameters, "fallback_tokens")};
+          .fallback_tokens = SmallInteger(parameters, "fallback_tokens")};
 }
 
 StepPredictor::Fit::Features FeaturesOf(const StepSums& sums) {
@@ -123,14 +121,14 @@ StepPredictor::Fit::Features FeaturesOf(const StepSums& sums) {
 const PolicyInfo& HygenInfo() { return kInfo; }
 
 Hygen::Hygen(const Parameters& parameters)
-    : offline_class_(Small(parameters, "offline_class")),
+    : offline_class_(SmallInteger(parameters, "offline_class")),
       kv_mode_(OfflineKvModeOf(parameters.choice("offline_kv"))),
       order_({.by_prefix = parameters.choice("offline_order") == "prefix",
-              .window = Small(parameters, "prefix_window"),
-              .oldest_percent = Small(parameters, "oldest_percent")}),
+              .window = SmallInteger(parameters, "prefix_window"),
+              .oldest_percent = SmallInteger(parameters, "oldest_percent")}),
       rules_(RulesOf(parameters)),
       predictor_(parameters.choice("predictor") == "profile", FeaturesOf,
-                 Small(parameters, "fit_steps")) {}
+                 SmallInteger(parameters, "fit_steps")) {}
 
 void Hygen::OnStart(Context& context) {
   for (const DeviceView& device : context.devices()) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "policies/parts/common_parameters.h"
+
 namespace schedtwin {
 namespace {
 
@@ -103,12 +105,7 @@ constexpr std::array<ParameterSpec, 19> kParameters = {{
      .max = 1'000'000,
      .unit = "blocks for each request",
      .meaning = "the last device is drained while the freeness of every one is above"},
-    {.name = "max_num_seqs",
-     .default_text = "128",
-     .min = 1,
-     .max = 1'000'000,
-     .unit = "requests",
-     .meaning = "requests running at once on a device, at most"},
+    kMaxNumSeqsParameter,
     {.name = "max_num_batched_tokens",
      .default_text = "2048",
      .min = 1,
@@ -145,18 +142,14 @@ constexpr PolicyInfo kInfo = {
     },
     .check = Check};
 
-std::uint32_t Small(const Parameters& parameters, std::string_view name) {
-  return static_cast<std::uint32_t>(parameters.integer(name));
-}
-
 StageRules StagesOf(const Parameters& parameters) {
   const std::string_view choice = parameters.choice("choice");
   StageRules rules = {MigrationChoice::kLastRunning, 1, 0};
   if (choice == "shortest_running") rules.choice = MigrationChoice::kShortestRunning;
   if (choice == "longest_running") rules.choice = MigrationChoice::kLongestRunning;
   if (parameters.choice("stages") == "multi") {
-    rules.live_stages = Small(parameters, "max_stages");
-    rules.last_stage_blocks = Small(parameters, "last_stage_blocks");
+    rules.live_stages = SmallInteger(parameters, "max_stages");
+    rules.last_stage_blocks = SmallInteger(parameters, "last_stage_blocks");
   }
   return rules;
 }
@@ -167,8 +160,8 @@ const PolicyInfo& LlumnixInfo() { return kInfo; }
 
 Llumnix::Llumnix(const Parameters& parameters)
     : mode_(parameters),
-      max_num_seqs_(Small(parameters, "max_num_seqs")),
-      max_num_batched_tokens_(Small(parameters, "max_num_batched_tokens")),
+      max_num_seqs_(SmallInteger(parameters, "max_num_seqs")),
+      max_num_batched_tokens_(SmallInteger(parameters, "max_num_batched_tokens")),
       reported_(parameters.choice("state") == "reported"),
       migration_(parameters.flag("migration")),
       migration_interval_(parameters.duration("migration_interval")),

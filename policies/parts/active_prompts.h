@@ -29,9 +29,9 @@ class ActivePrompts {
   std::uint64_t AdditionalBlocks(std::span<const std::uint64_t> names,
                                  std::uint32_t full_blocks) const {
     if (names.empty()) return full_blocks;
-    const auto shared = std::find_if(
-        names.begin(), names.end(), [this](std::uint64_t name) { return !owners_.contains(name); });
-    return static_cast<std::uint64_t>(names.end() - shared);
+    const auto first = std::find_if(names.begin(), names.end(),
+                                    [this](std::uint64_t name) { return !owners_.contains(name); });
+    return static_cast<std::uint64_t>(names.end() - first);
   }
 
   /// `names`: of its full blocks, or none and `full_blocks` of its own; the same at its end.

@@ -47,13 +47,12 @@ class DynamoKv final : public Router {
       least_prefill_tokens_ =
           std::min(least_prefill_tokens_, prompts_[device.id.value].prefill_tokens());
     }
-    costs_.clear();
-    for (const DeviceView& device : context.devices()) {
-      if (TakesRequests(device)) costs_.push_back({device.id, Cost(context, request, device)});
+    const Rng rng = context.rng("dynamo_kv", request.value);
+    if (options_.temperature == 0) {
+      return CheapestEvenly(
+          context, rng, [&](const DeviceView& device) { return Cost(context, request, device); });
     }
-    if (costs_.empty()) return {};
-    Rng rng = context.rng("dynamo_kv", request.value);
-    return options_.temperature == 0 ? Cheapest(&rng) : Drawn(&rng);
+    return Drawn(context, request, rng);
   }
   void OnSent(const Context& context, RequestId request, DeviceId device) override {
     const std::uint32_t prompt = context.request(request).prompt_tokens();
@@ -105,23 +104,12 @@ class DynamoKv final : public Router {
     return std::max(device.block_tokens, 1u);
   }
 
-  DeviceId Cheapest(Rng* rng) const {
-    DeviceId best;
-    double least = std::numeric_limits<double>::infinity();
-    std::uint32_t equal = 0;
-    for (const Choice& choice : costs_) {
-      if (choice.cost < least) {
-        best = choice.device;
-        least = choice.cost;
-        equal = 1;
-      } else if (choice.cost == least && rng->Below(++equal) == 0) {
-        best = choice.device;
-      }
+  DeviceId Drawn(const Context& context, RequestId request, Rng rng) {
+    costs_.clear();
+    for (const DeviceView& device : context.devices()) {
+      if (TakesRequests(device)) costs_.push_back({device.id, Cost(context, request, device)});
     }
-    return best;
-  }
-
-  DeviceId Drawn(Rng* rng) {
+    if (costs_.empty()) return {};
     double least = costs_.front().cost, most = least, total = 0;
     for (const Choice& choice : costs_) {
       least = std::min(least, choice.cost);
@@ -132,7 +120,7 @@ class DynamoKv final : public Router {
       choice.cost = FixedExp((least - choice.cost) * scale);
       total += choice.cost;
     }
-    double left = rng->Uniform() * total;
+    double left = rng.Uniform() * total;
     for (const Choice& choice : costs_) {
       if (left <= choice.cost) return choice.device;
       left -= choice.cost;

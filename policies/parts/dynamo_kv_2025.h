@@ -17,7 +17,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "policies/parts/router.h"
@@ -35,22 +34,9 @@ class DynamoKv2025 final : public Router {
       if (!TakesRequests(device)) continue;
       most_waiting = std::max(most_waiting, known_[device.id.value].waiting);
     }
-    Rng rng = context.rng("dynamo_kv_2025", request.value);
-    DeviceId best;
-    double greatest = -std::numeric_limits<double>::infinity();
-    std::uint32_t equal = 0;
-    for (const DeviceView& device : context.devices()) {
-      if (!TakesRequests(device)) continue;
-      const double score = Score(context, request, device, most_waiting);
-      if (score > greatest) {
-        best = device.id;
-        greatest = score;
-        equal = 1;
-      } else if (score == greatest && rng.Below(++equal) == 0) {
-        best = device.id;
-      }
-    }
-    return best;
+    return CheapestEvenly(
+        context, context.rng("dynamo_kv_2025", request.value),
+        [&](const DeviceView& device) { return -Score(context, request, device, most_waiting); });
   }
   void OnSent(const Context& context, RequestId request, DeviceId device) override {
     if (!optimistic_) return;

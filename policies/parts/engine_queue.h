@@ -62,6 +62,7 @@ class FcfsQueue final : public EngineQueue {
     return true;
   }
 
+  bool Contains(RequestId request) const { return queue_.Contains(request); }
   std::size_t size() const { return queue_.size(); }
   /// That all who wait have to compute first.
   std::uint64_t tokens() const { return tokens_; }

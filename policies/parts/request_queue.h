@@ -41,10 +41,11 @@ class RequestQueue {
     head_ = (head_ + 1) & mask();
     --size_;
   }
+  /// Linear, as is Remove.
+  bool Contains(RequestId id) const { return Find(id) < size_; }
   /// Takes out a request wherever it stands; false if it is not here. Linear: for cancellations.
   bool Remove(RequestId id) {
-    std::size_t i = 0;
-    while (i < size_ && (*this)[i] != id) ++i;
+    std::size_t i = Find(id);
     if (i == size_) return false;
     for (; i + 1 < size_; ++i) ring_[(head_ + i) & mask()] = (*this)[i + 1];
     --size_;
@@ -53,6 +54,11 @@ class RequestQueue {
 
  private:
   std::size_t mask() const { return ring_.size() - 1; }
+  std::size_t Find(RequestId id) const {
+    std::size_t i = 0;
+    while (i < size_ && (*this)[i] != id) ++i;
+    return i;
+  }
   void Grow() {
     std::vector<RequestId> larger(ring_.empty() ? 64 : 2 * ring_.size());
     for (std::size_t i = 0; i < size_; ++i) larger[i] = (*this)[i];

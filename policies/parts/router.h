@@ -6,6 +6,9 @@
 #ifndef SCHEDTWIN_POLICIES_PARTS_ROUTER_H_
 #define SCHEDTWIN_POLICIES_PARTS_ROUTER_H_
 
+#include <cstdint>
+#include <limits>
+
 #include "policies/api/context.h"
 
 namespace schedtwin {
@@ -41,6 +44,27 @@ DeviceId LeastLoaded(const Context& context, Load load) {
   for (const DeviceView& device : context.devices()) {
     if (!TakesRequests(device)) continue;
     if (!best.valid() || load(device.id) < load(best)) best = device.id;
+  }
+  return best;
+}
+
+/// The device that is up with the least `cost(device view)`; of equal ones one at random, evenly,
+/// by draws of `rng`; none if none is up.
+template <class Cost>
+DeviceId CheapestEvenly(const Context& context, Rng rng, Cost cost) {
+  DeviceId best;
+  double least = std::numeric_limits<double>::infinity();
+  std::uint32_t equal = 0;
+  for (const DeviceView& device : context.devices()) {
+    if (!TakesRequests(device)) continue;
+    const double here = cost(device);
+    if (here < least) {
+      best = device.id;
+      least = here;
+      equal = 1;
+    } else if (here == least && rng.Below(++equal) == 0) {
+      best = device.id;
+    }
   }
   return best;
 }

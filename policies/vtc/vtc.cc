@@ -5,6 +5,8 @@
 #include <memory>
 #include <string_view>
 
+#include "policies/parts/common_parameters.h"
+
 namespace schedtwin {
 namespace {
 
@@ -34,12 +36,7 @@ constexpr std::array<ParameterSpec, 9> kParameters = {{
      .min = 1,
      .max = 1000,
      .meaning = "shares of the tenants 0, 1, ...; of those beyond: 1"},
-    {.name = "max_num_seqs",
-     .default_text = "128",
-     .min = 1,
-     .max = 1'000'000,
-     .unit = "requests",
-     .meaning = "requests running at once on a device, at most"},
+    kMaxNumSeqsParameter,
     {.name = "max_num_batched_tokens",
      .default_text = "2048",
      .min = 1,
@@ -88,8 +85,8 @@ Vtc::Vtc(const Parameters& parameters)
       form_{.released = parameters.choice("form") == "released",
             .max_total_tokens = static_cast<std::uint64_t>(parameters.integer("max_total_tokens"))},
       counters_(PricesOf(parameters), !form_.released),
-      batcher_(static_cast<std::uint32_t>(parameters.integer("max_num_seqs")),
-               static_cast<std::uint32_t>(parameters.integer("max_num_batched_tokens"))) {}
+      batcher_(SmallInteger(parameters, "max_num_seqs"),
+               SmallInteger(parameters, "max_num_batched_tokens")) {}
 
 void Vtc::OnStart(Context& context) {
   for (const DeviceView& device : context.devices()) {

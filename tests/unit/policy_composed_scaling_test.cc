@@ -104,6 +104,25 @@ TEST_P(ComposedScaling, WhoWaitsForADeviceThatGoesIsServedElsewhere) {
   EXPECT_EQ(played.requests[7].end, Time::Nanos(575));
 }
 
+TEST_P(ComposedScaling, WhoWaitsForADeviceThatIsDownCanLeave) {
+  // As above, but device 0 is down from 498 to 700 ns: who waited on device 1 waits for it, bound
+  // to none, and leaves before it is back.
+  std::vector<RequestSpec> requests(7, Tokens(0, 1, 45));
+  for (int i = 0; i < 4; ++i) requests.push_back(Tokens(495, 1, 80));
+  requests[9].leaves = Time::Nanos(600);
+  Script script =
+      Scaled(GetParam(), {{"router", "round_robin"}, {"max_num_seqs", "1"}, {"scaler_target", "4"}},
+             requests);
+  const Fault faults[] = {{{0}, Time::Nanos(498), Time::Nanos(700), /*loses_requests=*/false}};
+  script.options.faults = faults;
+  const Played played = Play(script);
+  ASSERT_EQ(played.summary.result, RunResult::kFinished) << played.summary.detail;
+  EXPECT_EQ(played.requests[9].reason, EndReason::kCancelled);
+  for (const std::uint32_t id : {7, 8, 10}) {
+    EXPECT_EQ(played.requests[id].reason, EndReason::kCompleted) << id;
+  }
+}
+
 TEST_P(ComposedScaling, AsksForNoMoreThanThereAre) {
   std::vector<RequestSpec> requests(40, Tokens(0, 1, 30));
   for (int i = 0; i < 3; ++i) requests.push_back(Tokens(101, 1, 2));
