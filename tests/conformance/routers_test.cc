@@ -74,9 +74,10 @@ TEST_P(ScaledWorld, HpaAddsDevicesAndTheyServe) {
   TwoWorlds run;
   run.devices = 3;
   run.options.devices_at_start = 1;
-  run.layer_pause = Duration::Millis(1);
+  // Requests go on for 0.4 s, long after any pause of a slow machine.
+  run.layer_pause = Duration::Millis(2);
   std::vector<RequestSpec> requests;
-  for (int i = 0; i < 40; ++i) requests.push_back(TokenRequest(i * 1'000'000, 9, 12));
+  for (int i = 0; i < 80; ++i) requests.push_back(TokenRequest(i * 5'000'000, 9, 12));
   const RunSummary summary = run.Run(GetParam(),
                                      Composed({{"router", "least_outstanding"},
                                                {"scaler", "hpa"},
@@ -85,7 +86,7 @@ TEST_P(ScaledWorld, HpaAddsDevicesAndTheyServe) {
                                                {"scale_down_window", "20ms"}}),
                                      requests);
   ASSERT_EQ(summary.result, RunResult::kFinished) << summary.detail;
-  EXPECT_EQ(summary.ended[0], 40u);
+  EXPECT_EQ(summary.ended[0], 80u);
   std::set<std::uint32_t> before, after;
   for (const RequestRecord& record : run.recorder.requests) {
     (record.admitted < Time::Nanos(10'000'000) ? before : after).insert(record.device.value);
